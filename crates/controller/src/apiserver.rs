@@ -1,0 +1,167 @@
+//! The API server: how to reach it, whether it answers, which version it is.
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use k8s_openapi::apimachinery::pkg::version::Info;
+use kube::{
+    Client, Config,
+    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use crate::{contact::Contact, stop::Stop};
+
+/// The oldest Kubernetes that floe supports, as major and minor version.
+pub const OLDEST: (u32, u32) = (1, 30);
+
+const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+
+/// Why no client for the API server could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The file named by the flag is missing or wrong.
+    #[error("cannot use the kubeconfig {}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: KubeconfigError,
+    },
+    /// No flag, and nothing usable in the surroundings.
+    #[error("found neither a kubeconfig nor a pod's service account; set --kubeconfig")]
+    Surroundings(#[source] InferConfigError),
+    /// The configuration was read but makes no client.
+    #[error("cannot make a client from the kubeconfig")]
+    Client(#[source] kube::Error),
+}
+
+/// Makes a client; does not connect yet.
+pub async fn client(kubeconfig: Option<PathBuf>) -> Result<Client, ClientError> {
+    let config = match kubeconfig {
+        Some(path) => from_file(&path)
+            .await
+            .map_err(|source| ClientError::Kubeconfig { path, source })?,
+        None => Config::infer().await.map_err(ClientError::Surroundings)?,
+    };
+    Client::try_from(config).map_err(ClientError::Client)
+}
+
+async fn from_file(path: &PathBuf) -> Result<Config, KubeconfigError> {
+    let kubeconfig = Kubeconfig::read_from(path)?;
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
+}
+
+/// Asks the API server for its version again and again until `stop`, and notes
+/// each answer in `contact`. A server that is away is asked with growing
+/// pauses; it is never a reason to end.
+pub async fn keep_contact(client: Client, contact: Contact, pace: Pace, mut stop: Stop) {
+    tokio::select! {
+        () = stop.requested() => {}
+        () = ask_forever(&client, &contact, pace) => {}
+    }
+}
+
+/// How often to ask, and how long to wait for an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// The pause after an answer.
+    pub period: Duration,
+    /// How long an answer may take.
+    pub limit: Duration,
+}
+
+async fn ask_forever(client: &Client, contact: &Contact, pace: Pace) {
+    let mut known: Option<Info> = None;
+    let mut failures = 0;
+    loop {
+        let pause = match ask(client, pace.limit).await {
+            Ok(info) => {
+                contact.mark();
+                if failures > 0 && known.is_some() {
+                    info!(failures, "API server answers again");
+                }
+                failures = 0;
+                if known.as_ref() != Some(&info) {
+                    report(&info);
+                    known = Some(info);
+                }
+                pace.period
+            }
+            Err(error) => {
+                let pause = backoff(failures);
+                failures += 1;
+                warn!(
+                    reason = "ApiServerUnreachable",
+                    error = %error, attempt = failures, retry_in = ?pause,
+                    "API server cannot be reached",
+                );
+                pause
+            }
+        };
+        sleep(pause).await;
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error("{0}")]
+    Request(#[from] kube::Error),
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+}
+
+async fn ask(client: &Client, limit: Duration) -> Result<Info, AskError> {
+    let answer = timeout(limit, client.apiserver_version()).await;
+    Ok(answer.map_err(|_| AskError::Silent(limit))??)
+}
+
+fn backoff(failures: u32) -> Duration {
+    let doubled = FIRST_BACKOFF.saturating_mul(2_u32.saturating_pow(failures));
+    doubled.min(LONGEST_BACKOFF)
+}
+
+fn report(info: &Info) {
+    info!(
+        server = info.git_version,
+        platform = info.platform,
+        "API server found"
+    );
+    match Release::of(info) {
+        Some(release) if (release.0, release.1) < OLDEST => warn!(
+            reason = "KubernetesTooOld",
+            server = %release, oldest = %Release(OLDEST.0, OLDEST.1),
+            "API server is older than floe supports",
+        ),
+        Some(_) => {}
+        None => warn!(
+            reason = "KubernetesVersionUnknown",
+            major = info.major,
+            minor = info.minor,
+            "API server has no readable version",
+        ),
+    }
+}
+
+/// A Kubernetes release, such as 1.30.
+#[derive(Debug, PartialEq, Eq)]
+struct Release(u32, u32);
+
+impl Release {
+    /// Managed clusters append to the minor version, as in `30+`.
+    fn of(info: &Info) -> Option<Self> {
+        let digits = info.minor.trim_end_matches(|c: char| !c.is_ascii_digit());
+        Some(Self(info.major.parse().ok()?, digits.parse().ok()?))
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! What the operator of floe can set: flags, and an environment variable for each.
+
+use std::{
+    ffi::OsString,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use clap::{
+    ArgAction, CommandFactory as _, Parser,
+    builder::{BoolishValueParser, NonEmptyStringValueParser},
+    error::ErrorKind,
+};
+use floe_core::lease::Timing;
+use jiff::SignedDuration;
+
+use crate::{logs, version};
+
+/// Checked settings; nothing later looks at the flags again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The kubeconfig to use instead of what the surroundings offer.
+    pub kubeconfig: Option<PathBuf>,
+    /// Where health, readiness and version are served.
+    pub health_addr: SocketAddr,
+    /// How log lines look.
+    pub log_format: logs::Format,
+    /// Which log lines are written.
+    pub log_level: String,
+    /// The lease to lead by; `None`: always lead.
+    pub election: Option<Election>,
+    /// The periods of the election. They also pace the checks of the API
+    /// server, so they exist without an election too.
+    pub timing: Timing,
+}
+
+/// Where the lease is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    /// Namespace of the lease.
+    pub namespace: String,
+    /// Name of the lease.
+    pub name: String,
+}
+
+impl Config {
+    /// Reads the program's flags. Ends the process with code 2 and a message
+    /// when they are wrong, with code 0 after `--help` and `--version`.
+    pub fn from_process() -> Self {
+        Self::parse(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Reads and checks flags; the first one is the program's name.
+    pub fn parse<T>(args: impl IntoIterator<Item = T>) -> Result<Self, clap::Error>
+    where
+        T: Into<OsString> + Clone,
+    {
+        Flags::try_parse_from(args)?.check()
+    }
+}
+
+/// The control plane of floe: floating IPs for Kubernetes.
+///
+/// Talks to the API server that --kubeconfig names, else to the one that the
+/// environment variable KUBECONFIG or ~/.kube/config names, else, inside of a
+/// pod, to the pod's own cluster.
+#[derive(Debug, Parser)]
+#[command(name = "floe-controller", version = version::LINE.as_str())]
+struct Flags {
+    /// Kubeconfig file of the cluster
+    #[arg(long, env = "FLOE_KUBECONFIG", value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+
+    /// Address and port that serve /healthz, /readyz and /version
+    #[arg(
+        long, env = "FLOE_HEALTH_ADDR", value_name = "ADDR:PORT",
+        default_value_t = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080)),
+    )]
+    health_addr: SocketAddr,
+
+    /// How log lines look
+    #[arg(
+        long,
+        env = "FLOE_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "json"
+    )]
+    log_format: logs::Format,
+
+    /// Which log lines are written: error, warn, info, debug or trace, also
+    /// per module as in `info,floe_controller=debug`
+    #[arg(
+        long, env = "FLOE_LOG_LEVEL", value_name = "FILTER",
+        default_value = "info", value_parser = log_level,
+    )]
+    log_level: String,
+
+    /// Lead only while holding a lease, so that several replicas can run; with
+    /// `--leader-elect=false` this process always leads
+    #[arg(
+        long, env = "FLOE_LEADER_ELECT", value_name = "BOOL",
+        default_value = "true", default_missing_value = "true",
+        num_args = 0..=1, require_equals = true,
+        action = ArgAction::Set, value_parser = BoolishValueParser::new(),
+    )]
+    leader_elect: bool,
+
+    /// How long other replicas wait for a silent leader before one takes over;
+    /// whole seconds, longer than the renew deadline
+    #[arg(
+        long, env = "FLOE_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION",
+        default_value = "15s", value_parser = duration,
+    )]
+    leader_elect_lease_duration: Duration,
+
+    /// How long a leader leads on when it cannot renew its lease; also how
+    /// long the API server may be away before this process is not ready
+    #[arg(
+        long, env = "FLOE_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION",
+        default_value = "10s", value_parser = duration,
+    )]
+    leader_elect_renew_deadline: Duration,
+
+    /// How long to wait between two looks at the lease
+    #[arg(
+        long, env = "FLOE_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION",
+        default_value = "2s", value_parser = duration,
+    )]
+    leader_elect_retry_period: Duration,
+
+    /// Namespace of the lease
+    #[arg(
+        long, env = "FLOE_LEADER_ELECT_RESOURCE_NAMESPACE", value_name = "NAME",
+        default_value = "kube-system", value_parser = NonEmptyStringValueParser::new(),
+    )]
+    leader_elect_resource_namespace: String,
+
+    // Compat: galaxy-ipam's lease, so that it and floe never lead together.
+    /// Name of the lease; the default is galaxy-ipam's, so that it and floe
+    /// never lead at the same time
+    #[arg(
+        long, env = "FLOE_LEADER_ELECT_RESOURCE_NAME", value_name = "NAME",
+        default_value = "galaxy-ipam", value_parser = NonEmptyStringValueParser::new(),
+    )]
+    leader_elect_resource_name: String,
+}
+
+impl Flags {
+    fn check(self) -> Result<Config, clap::Error> {
+        let timing = Timing::new(
+            self.leader_elect_lease_duration,
+            self.leader_elect_renew_deadline,
+            self.leader_elect_retry_period,
+        )
+        .map_err(|error| Self::command().error(ErrorKind::ValueValidation, error))?;
+        let election = Election {
+            namespace: self.leader_elect_resource_namespace,
+            name: self.leader_elect_resource_name,
+        };
+        Ok(Config {
+            kubeconfig: self.kubeconfig,
+            health_addr: self.health_addr,
+            log_format: self.log_format,
+            log_level: self.log_level,
+            election: self.leader_elect.then_some(election),
+            timing,
+        })
+    }
+}
+
+fn log_level(value: &str) -> Result<String, String> {
+    logs::filter(value).map_err(|error| error.to_string())?;
+    Ok(value.to_owned())
+}
+
+fn duration(value: &str) -> Result<Duration, String> {
+    let hint = || "expected a duration such as 15s, 1m30s or 500ms".to_owned();
+    let signed: SignedDuration = value.parse().map_err(|_| hint())?;
+    Duration::try_from(signed).map_err(|_| hint())
+}
+
+#[cfg(test)]
+mod tests;

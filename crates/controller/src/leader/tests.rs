@@ -1,0 +1,424 @@
+//! The election against an API server that is a tower service. Time is paused:
+//! it jumps to the next timer as soon as every task waits.
+
+use std::{
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use axum::http::{Method, Request, Response, StatusCode};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tower::service_fn;
+
+use super::*;
+use crate::stop::{self, Stopper};
+
+const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/floe-test/leases";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/floe-test/leases/the-lease";
+
+#[tokio::test(start_paused = true)]
+async fn an_absent_lease_is_created_and_then_led_by() {
+    let server = Server::new();
+    let mut replica = server.start();
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+
+    let spec = server.spec();
+    let identity = spec["holderIdentity"].as_str().unwrap();
+    assert_eq!(identity, replica.identity);
+    assert_eq!(spec["leaseDurationSeconds"], 15);
+    assert_eq!(spec["leaseTransitions"], 0);
+    assert_eq!(spec["acquireTime"], spec["renewTime"]);
+    assert_eq!(server.calls(), ["GET", "POST"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_renews_in_every_retry_period() {
+    let server = Server::new();
+    let mut replica = server.start();
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    let first = server.spec();
+
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let writes = server.calls().iter().filter(|call| *call == "PUT").count();
+    assert!((29..=30).contains(&writes), "{writes} renewals in 60 s");
+    let last = server.spec();
+    for field in ["holderIdentity", "acquireTime", "leaseTransitions"] {
+        assert_eq!(last[field], first[field], "{field}");
+    }
+    assert_ne!(last["renewTime"], first["renewTime"]);
+    assert_eq!(*replica.standing.borrow(), Standing::Leading);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_race_for_a_new_lease_makes_a_follower() {
+    let server = Server::new();
+    // The other one creates the lease between our read and our write.
+    server.state().before_write = Some(spec_of("other", 15));
+    let mut replica = server.start();
+    let other = Some("other".to_owned());
+    let following = Standing::Following { holder: other };
+    let seen = replica
+        .until(|standing| *standing != Standing::Unknown)
+        .await;
+    assert_eq!(
+        seen,
+        Standing::Following { holder: None },
+        "not known yet who was faster"
+    );
+    replica.until(|standing| *standing == following).await;
+    assert_eq!(server.calls(), ["GET", "POST", "GET"]);
+    assert_eq!(server.spec()["holderIdentity"], "other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflicting_write_makes_a_leader_step_down() {
+    let server = Server::new();
+    let mut replica = server.start();
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    server.state().before_write = Some(spec_of("other", 15));
+    let seen = replica
+        .until(|standing| *standing != Standing::Leading)
+        .await;
+    let holder = Some("other".to_owned());
+    assert_eq!(seen, Standing::Following { holder });
+    assert_eq!(server.spec()["holderIdentity"], "other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_holder_is_replaced_after_its_lease_duration() {
+    let server = Server::new();
+    // Its times lie far in the past, which must not count.
+    server.state().put(&spec_of("other", 15));
+    let begin = Instant::now();
+    let mut replica = server.start();
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    let waited = begin.elapsed();
+    assert!(waited >= Duration::from_secs(15), "{waited:?}");
+    assert!(waited <= Duration::from_secs(15 + 2), "{waited:?}");
+    assert_eq!(server.spec()["leaseTransitions"], 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_with_the_next_look() {
+    let server = Server::new();
+    server.state().put(&spec_of("other", 15));
+    let mut replica = server.start();
+    replica
+        .until(|standing| *standing != Standing::Unknown)
+        .await;
+    server.state().put(&spec_of("", 1));
+    let begin = Instant::now();
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    assert!(begin.elapsed() <= Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_an_api_server_stops_at_the_renew_deadline_and_comes_back() {
+    for fault in [Fault::Refuse, Fault::Hang] {
+        let server = Server::new();
+        let mut replica = server.start();
+        replica
+            .until(|standing| *standing == Standing::Leading)
+            .await;
+        server.state().fault = Some(fault);
+        let begin = Instant::now();
+        replica
+            .until(|standing| *standing != Standing::Leading)
+            .await;
+        // The last renewal was sent at `begin`: to the millisecond.
+        assert_eq!(begin.elapsed().as_millis(), 10_000, "{fault:?}");
+
+        server.state().fault = None;
+        replica
+            .until(|standing| *standing == Standing::Leading)
+            .await;
+        assert_eq!(
+            server.spec()["leaseTransitions"],
+            0,
+            "{fault:?}: never left our hands"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_stop_releases_the_lease_at_once() {
+    let server = Server::new();
+    let mut replica = server.start();
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    let begin = Instant::now();
+    replica.stop().await;
+    assert_eq!(begin.elapsed(), Duration::ZERO, "nothing was waited for");
+    let spec = server.spec();
+    assert_eq!(spec["holderIdentity"], "");
+    assert_eq!(spec["leaseDurationSeconds"], 1);
+    assert_eq!(spec["leaseTransitions"], 0);
+    assert_eq!(
+        *replica.standing.borrow(),
+        Standing::Following { holder: None }
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_meets_a_late_renewal_is_tried_again() {
+    let server = Server::new();
+    let mut replica = server.start();
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    let mut late = spec_of(&replica.identity, 15);
+    late["leaseTransitions"] = json!(3);
+    server.state().before_write = Some(late);
+    replica.stop().await;
+    let spec = server.spec();
+    assert_eq!(spec["holderIdentity"], "");
+    assert_eq!(spec["leaseTransitions"], 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_without_an_api_server_ends_soon() {
+    for fault in [Fault::Refuse, Fault::Hang] {
+        let server = Server::new();
+        let mut replica = server.start();
+        replica
+            .until(|standing| *standing == Standing::Leading)
+            .await;
+        server.state().fault = Some(fault);
+        let begin = Instant::now();
+        replica.stop().await;
+        assert!(begin.elapsed() <= Duration::from_secs(5), "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_stops_without_a_request() {
+    let server = Server::new();
+    server.state().put(&spec_of("other", 15));
+    let mut replica = server.start();
+    replica
+        .until(|standing| *standing != Standing::Unknown)
+        .await;
+    let calls = server.calls();
+    replica.stop().await;
+    assert_eq!(server.calls(), calls);
+    assert_eq!(server.spec()["holderIdentity"], "other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_of_two_replicas_leads_when_the_first_stops() {
+    let server = Server::new();
+    let mut first = server.start();
+    first.until(|standing| *standing == Standing::Leading).await;
+    let mut second = server.start();
+    let holder = Some(first.identity.clone());
+    second
+        .until(|standing| {
+            *standing
+                == Standing::Following {
+                    holder: holder.clone(),
+                }
+        })
+        .await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(*second.standing.borrow(), Standing::Following { holder });
+    first.stop().await;
+    let begin = Instant::now();
+    second
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    assert!(begin.elapsed() <= Duration::from_secs(2));
+    assert_eq!(server.spec()["leaseTransitions"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_lease_leaves_the_standing_unknown() {
+    let server = Server::new();
+    server.state().fault = Some(Fault::Refuse);
+    let replica = server.start();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(*replica.standing.borrow(), Standing::Unknown);
+    assert_eq!(replica.contact.age(), None);
+}
+
+/// A running elector.
+struct Replica {
+    identity: String,
+    standing: watch::Receiver<Standing>,
+    contact: Contact,
+    stopper: Stopper,
+    task: JoinHandle<()>,
+}
+
+impl Replica {
+    /// Waits for a standing, but no longer than any election may take.
+    async fn until(&mut self, wanted: impl FnMut(&Standing) -> bool) -> Standing {
+        let limit = Duration::from_mins(5);
+        let reached = timeout(limit, self.standing.wait_for(wanted)).await;
+        reached
+            .expect("reached in time")
+            .expect("the elector runs")
+            .clone()
+    }
+
+    async fn stop(&mut self) {
+        self.stopper.stop();
+        (&mut self.task).await.expect("the elector does not panic");
+    }
+}
+
+/// What the server does instead of answering.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Refuse,
+    Hang,
+}
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    lease: Option<Value>,
+    calls: Vec<String>,
+    fault: Option<Fault>,
+    /// Stored by somebody else just before the next write arrives.
+    before_write: Option<Value>,
+}
+
+impl State {
+    fn put(&mut self, spec: &Value) {
+        self.version += 1;
+        self.lease = Some(json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": "the-lease",
+                "namespace": "floe-test",
+                "resourceVersion": self.version.to_string(),
+            },
+            "spec": spec,
+        }));
+    }
+
+    fn answer(&mut self, method: &Method, path: &str, body: &Value) -> (StatusCode, Value) {
+        if method != Method::GET
+            && let Some(spec) = self.before_write.take()
+        {
+            self.put(&spec);
+        }
+        match (method.as_str(), path, &self.lease) {
+            ("GET", LEASE, Some(_)) => {}
+            ("GET", LEASE, None) => return failure(StatusCode::NOT_FOUND, "NotFound"),
+            ("POST", PATH, None) => self.put(&body["spec"]),
+            ("POST", PATH, Some(_)) => return failure(StatusCode::CONFLICT, "AlreadyExists"),
+            ("PUT", LEASE, Some(lease)) => {
+                let version = &lease["metadata"]["resourceVersion"];
+                if body["metadata"]["resourceVersion"] != *version {
+                    return failure(StatusCode::CONFLICT, "Conflict");
+                }
+                self.put(&body["spec"]);
+            }
+            unexpected => panic!("unexpected request {unexpected:?}"),
+        }
+        (
+            StatusCode::OK,
+            self.lease.clone().expect("stored or found above"),
+        )
+    }
+}
+
+/// An API server with room for one lease.
+#[derive(Clone)]
+struct Server(Arc<Mutex<State>>);
+
+impl Server {
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0
+            .lock()
+            .expect("no test panics while it holds the lock")
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.state().calls.clone()
+    }
+
+    fn spec(&self) -> Value {
+        let lease = self.state().lease.clone();
+        lease.expect("there is a lease")["spec"].clone()
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<Body>| server.clone().answer(request));
+        Client::new(service, "default")
+    }
+
+    async fn answer(self, request: Request<Body>) -> std::io::Result<Response<Body>> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect_bytes().await.expect("bodies are in memory");
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        let fault = self.state().fault;
+        match fault {
+            Some(Fault::Refuse) => return Err(std::io::ErrorKind::ConnectionRefused.into()),
+            Some(Fault::Hang) => pending().await,
+            None => {}
+        }
+        let mut state = self.state();
+        state.calls.push(parts.method.to_string());
+        let (status, value) = state.answer(&parts.method, parts.uri.path(), &body);
+        let body = Body::from(serde_json::to_vec(&value).expect("values serialise"));
+        let response = Response::builder().status(status).body(body);
+        Ok(response.expect("the parts are valid"))
+    }
+
+    fn start(&self) -> Replica {
+        let election = Election {
+            namespace: "floe-test".into(),
+            name: "the-lease".into(),
+        };
+        let contact = Contact::new();
+        let mut elector = Elector::new(self.client(), election, Timing::default(), contact.clone());
+        elector.dice = || 0.0;
+        let (stopper, stop) = stop::channel();
+        Replica {
+            identity: elector.candidate.identity().to_owned(),
+            standing: elector.standing(),
+            contact,
+            stopper,
+            task: tokio::spawn(elector.run(stop)),
+        }
+    }
+}
+
+fn failure(status: StatusCode, reason: &str) -> (StatusCode, Value) {
+    let value = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "reason": reason, "message": reason, "code": status.as_u16(),
+    });
+    (status, value)
+}
+
+fn spec_of(holder: &str, seconds: u32) -> Value {
+    json!({
+        "holderIdentity": holder,
+        "leaseDurationSeconds": seconds,
+        "acquireTime": "2020-01-01T00:00:00.000000Z",
+        "renewTime": "2020-01-01T00:00:00.000000Z",
+        "leaseTransitions": 7,
+    })
+}

@@ -1,0 +1,50 @@
+//! `floe-controller`, the control plane of floe.
+//!
+//! **What it is for.** One process per replica that decides, for the whole
+//! cluster, which pod or node holds which floating IP. Today it connects to
+//! the API server, takes part in a leader election and reports its health.
+//!
+//! **What it never does.** It touches no network interface; that is the
+//! agent's work. It takes no decision itself: those are in `floe-core`.
+//!
+//! **Neighbours.** Below: `floe-core`. Above: nothing.
+
+#![forbid(unsafe_code)]
+
+mod apiserver;
+mod config;
+mod contact;
+mod health;
+mod leader;
+mod logs;
+mod run;
+mod stop;
+mod version;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use config::Config;
+use tracing::error;
+
+fn main() -> ExitCode {
+    match start(Config::from_process()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let cause = logs::with_cause(failure.as_ref());
+            error!(error = cause, "floe-controller failed");
+            let usage = failure.downcast_ref().is_some_and(run::Error::is_usage);
+            ExitCode::from(if usage { 2 } else { 1 })
+        }
+    }
+}
+
+fn start(config: Config) -> anyhow::Result<()> {
+    let filter = logs::filter(&config.log_level).context("cannot use --log-level")?;
+    logs::start(config.log_format, filter);
+    // Explicit, so that no other crate's features can change the choice. An
+    // error means that one is installed already, which nothing before does.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    Ok(runtime.block_on(run::run(config))?)
+}

@@ -1,0 +1,19 @@
+//! The pure heart of floe: every decision that floe takes.
+//!
+//! **What it is for.** Each module turns facts into a decision that is a plain
+//! value. The value can be applied, printed by a dry run, asserted in a test
+//! and shown to a person who asks why.
+//!
+//! **What it never does.** No I/O, no clock, no environment, no randomness, no
+//! async, no Kubernetes crates. Time and dice are arguments, and collections
+//! are ordered, so that the same input always gives the same answer. The
+//! crate's own `clippy.toml` bans the calls that would break this.
+//!
+//! **Neighbours.** Nothing of floe lies below this crate. The binaries lie
+//! above it: they gather the facts, ask here, apply the answer and report.
+//!
+//! - [`lease`]: who of several replicas leads.
+
+#![forbid(unsafe_code)]
+
+pub mod lease;

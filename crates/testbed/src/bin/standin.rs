@@ -1,0 +1,63 @@
+//! The program inside the testbed's own images.
+//!
+//! - `standin pause` holds the namespaces of a pod;
+//! - `standin serve [PORT]` answers HTTP with who it is and who asked, and takes
+//!   the place of web servers such as nginx.
+//!
+//! It uses the standard library alone, so that images stay small.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::process::ExitCode;
+use std::thread;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    match words.next().as_deref() {
+        Some("pause") => loop {
+            thread::park();
+        },
+        Some("serve") => {
+            let port = words.next().and_then(|word| word.parse().ok()).unwrap_or(80);
+            match serve(port) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("cannot listen on port {port}: {error}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
+        _ => {
+            eprintln!("usage: standin pause | standin serve [PORT]");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn serve(port: u16) -> std::io::Result<()> {
+    // One socket for both families: Linux maps IPv4 into it.
+    for connection in TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))?.incoming().flatten() {
+        thread::spawn(move || {
+            // A client that hangs up early is not the server's trouble.
+            let _ = answer(connection);
+        });
+    }
+    Ok(())
+}
+
+fn answer(mut connection: TcpStream) -> std::io::Result<()> {
+    let client = connection.peer_addr()?.ip().to_canonical();
+    let server = connection.local_addr()?.ip().to_canonical();
+    let mut request = BufReader::new(connection.try_clone()?);
+    let mut line = String::new();
+    while request.read_line(&mut line)? > 0 && !line.trim().is_empty() {
+        line.clear();
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let body = format!("pod={} server={server} client={client}\n", host.trim());
+    write!(
+        connection,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}

@@ -1,0 +1,236 @@
+//! A control group tree of our own: who belongs to a cluster, and how to end it.
+//!
+//! Every process of a cluster lives below one control group named after it, so
+//! that a node can be frozen as a whole, its memory read, and everything that a
+//! crash left behind found and ended without guessing from process names.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// A control group in every hierarchy that the machine has.
+#[derive(Clone, Debug)]
+pub struct Cgroup {
+    name: String,
+}
+
+/// How the machine mounts control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// One hierarchy per controller.
+    V1,
+    /// One hierarchy for all.
+    V2,
+}
+
+impl Cgroup {
+    /// The group of that name, without creating it; `a/b` is a child of `a`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into() }
+    }
+
+    /// A child group.
+    pub fn child(&self, name: &str) -> Self {
+        Self::new(format!("{}/{name}", self.name))
+    }
+
+    /// The path as programs are told it, starting at the root of a hierarchy.
+    pub fn path(&self) -> String {
+        format!("/{}", self.name)
+    }
+
+    /// Whether it exists in any hierarchy.
+    pub fn exists(&self) -> bool {
+        hierarchies().iter().any(|hierarchy| hierarchy.join(&self.name).exists())
+    }
+
+    /// Creates the group, able to hold both processes and groups of a kubelet.
+    pub fn create(&self) -> io::Result<()> {
+        for hierarchy in hierarchies() {
+            let mut path = hierarchy.clone();
+            for part in self.name.split('/') {
+                let parent = path.clone();
+                path.push(part);
+                if !path.exists() {
+                    fs::create_dir(&path)?;
+                }
+                inherit(&parent, &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shell text that moves the calling shell into this group.
+    ///
+    /// A child that moves itself before it starts anything cannot lose a
+    /// grandchild, as a parent that moves it afterwards could.
+    pub fn join_script(&self) -> String {
+        use std::fmt::Write;
+        let mut script = String::new();
+        for hierarchy in member_hierarchies() {
+            let procs = hierarchy.join(&self.name).join("cgroup.procs");
+            // Writing to a String cannot fail.
+            let _ = write!(script, "echo $$ > '{}'; ", procs.display());
+        }
+        script
+    }
+
+    /// Stops every process below this group from running, until thawed.
+    pub fn freeze(&self) -> io::Result<()> {
+        self.set_frozen(true)
+    }
+
+    /// Lets a frozen group run again.
+    pub fn thaw(&self) -> io::Result<()> {
+        self.set_frozen(false)
+    }
+
+    /// Bytes of memory charged to this group and the groups below it.
+    pub fn memory(&self) -> io::Result<u64> {
+        let file = match layout() {
+            Layout::V1 => Path::new(ROOT).join("memory").join(&self.name).join("memory.usage_in_bytes"),
+            Layout::V2 => Path::new(ROOT).join(&self.name).join("memory.current"),
+        };
+        let text = fs::read_to_string(file)?;
+        text.trim().parse().map_err(io::Error::other)
+    }
+
+    /// The processes of this group and the groups below it.
+    pub fn processes(&self) -> Vec<i32> {
+        let mut found = Vec::new();
+        for hierarchy in hierarchies() {
+            walk(&hierarchy.join(&self.name), &mut |dir| {
+                let procs = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+                found.extend(procs.lines().filter_map(|line| line.parse::<i32>().ok()));
+            });
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Ends every process of the group and removes the group itself.
+    pub fn remove(&self, patience: Duration) -> io::Result<()> {
+        // A frozen process would not die.
+        let _ = self.thaw();
+        let deadline = Instant::now() + patience;
+        loop {
+            for pid in self.processes() {
+                match kill(Pid::from_raw(pid), Signal::SIGKILL) {
+                    Ok(()) | Err(Errno::ESRCH) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            match self.remove_directories() {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() > deadline => return Err(error),
+                // The kernel takes a moment to bury what was killed.
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    fn remove_directories(&self) -> io::Result<()> {
+        let mut result = Ok(());
+        for hierarchy in hierarchies() {
+            let mut directories = Vec::new();
+            walk(&hierarchy.join(&self.name), &mut |dir| directories.push(dir.to_owned()));
+            // Children come after their parents in the walk.
+            for directory in directories.iter().rev() {
+                if let Err(error) = fs::remove_dir(directory)
+                    && error.kind() != io::ErrorKind::NotFound
+                {
+                    result = Err(error);
+                }
+            }
+        }
+        result
+    }
+
+    fn set_frozen(&self, frozen: bool) -> io::Result<()> {
+        match layout() {
+            Layout::V1 => fs::write(
+                Path::new(ROOT).join("freezer").join(&self.name).join("freezer.state"),
+                if frozen { "FROZEN" } else { "THAWED" },
+            ),
+            Layout::V2 => fs::write(
+                Path::new(ROOT).join(&self.name).join("cgroup.freeze"),
+                if frozen { "1" } else { "0" },
+            ),
+        }
+    }
+}
+
+fn layout() -> Layout {
+    if Path::new(ROOT).join("cgroup.controllers").exists() {
+        Layout::V2
+    } else {
+        Layout::V1
+    }
+}
+
+/// The root of each hierarchy with controllers.
+fn hierarchies() -> Vec<PathBuf> {
+    match layout() {
+        Layout::V2 => vec![PathBuf::from(ROOT)],
+        Layout::V1 => fs::read_dir(ROOT)
+            .map(|entries| {
+                let mut paths: Vec<_> = entries
+                    .flatten()
+                    .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                    .map(|entry| entry.path())
+                    .collect();
+                paths.sort();
+                paths
+            })
+            .unwrap_or_default(),
+    }
+}
+
+/// The hierarchies in which our own processes are members: enough to find,
+/// freeze and weigh them.
+fn member_hierarchies() -> Vec<PathBuf> {
+    match layout() {
+        Layout::V2 => hierarchies(),
+        Layout::V1 => vec![Path::new(ROOT).join("freezer"), Path::new(ROOT).join("memory")],
+    }
+}
+
+/// Hands down what the kernel does not: CPU sets under v1, controllers under v2.
+fn inherit(parent: &Path, child: &Path) -> io::Result<()> {
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        let (from, to) = (parent.join(file), child.join(file));
+        if layout() == Layout::V1 && to.exists() && fs::read_to_string(&to)?.trim().is_empty() {
+            fs::write(to, fs::read_to_string(from)?.trim())?;
+        }
+    }
+    if layout() == Layout::V2 {
+        let available = fs::read_to_string(parent.join("cgroup.controllers"))?;
+        for controller in available.split_whitespace() {
+            fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn walk(directory: &Path, visit: &mut impl FnMut(&Path)) {
+    if !directory.is_dir() {
+        return;
+    }
+    visit(directory);
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            walk(&entry.path(), visit);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Real parts on one machine, for tests and demonstrations: a Kubernetes cluster
+//! with nodes, a host outside of it, network hosts, and a guest kernel.
+//!
+//! Development only: nothing that ships depends on this crate. It knows nothing
+//! of floe but its images; what it builds is any cluster.
+//!
+//! - [`cluster`] is the handle that tests, the demo and people hold;
+//! - [`supervisor`] is the process that owns a running cluster;
+//! - [`host`] is the brick of both: a machine made of namespaces;
+//! - [`guest`] boots another kernel for what this one lacks.
+
+pub mod anchor;
+pub mod cache;
+pub mod cgroup;
+pub mod cluster;
+mod command;
+pub mod guest;
+pub mod host;
+pub mod image;
+pub mod kubernetes;
+pub mod netns;
+pub mod packages;
+pub mod progress;
+pub mod registry;
+pub mod supervisor;

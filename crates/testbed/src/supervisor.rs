@@ -1,0 +1,431 @@
+//! The supervisor: one process that owns a running cluster.
+//!
+//! It stays on the machine's network, starts every host and program, takes
+//! requests on a socket, and ends everything when it is asked to or when the
+//! process that started it goes away. Whatever it starts dies with it; what the
+//! kernel does not clear away by itself (control groups, files) is removed at
+//! its end, or before the next start after a crash.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use kube::Client;
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MsFlags, mount};
+
+use crate::cgroup::Cgroup;
+use crate::cluster::control::{ProgramName, Reply, Request, Status};
+use crate::cluster::paths::Paths;
+use crate::cluster::spec::ClusterSpec;
+use crate::host::{Host, HostRef, Role};
+use crate::kubernetes::Programs;
+use crate::registry;
+
+pub mod addresses;
+mod bootstrap;
+mod catalog;
+mod control_plane;
+pub mod door;
+pub mod fake_nodes;
+mod gate;
+mod network;
+mod node;
+mod pki;
+mod program;
+
+use addresses::{API_SERVER, API_SERVER_BEHIND_GATE, CONTROL_PLANE, REGISTRY, Seat};
+use control_plane::ControlPlane;
+use door::{Call, Door, Progress, report};
+use gate::Gate;
+use node::Node;
+use pki::Pki;
+use program::{Program, Recipe};
+
+pub use bootstrap::is_ready;
+pub use catalog::BUSYBOX;
+pub use node::CNI_PLUGINS;
+
+/// Every control group of a cluster is below one with this prefix and its name.
+pub const CGROUP_PREFIX: &str = "floe-testbed-";
+
+/// How long processes may take to die.
+const BURIAL: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Runs a cluster until it is asked to end; the body of `floe-testbed supervise`.
+///
+/// # Assumptions
+/// The caller gave this process a mount namespace of its own, and runs it on one
+/// thread that lives as long as the cluster.
+pub async fn run(spec: ClusterSpec, programs: Programs) -> Result<()> {
+    spec.validate()?;
+    let paths = Paths::of(&spec.name)?;
+    let _lock = lock(&spec.name, &paths)?;
+    bury(&spec.name, &paths, Logs::Remove)?;
+    for directory in [paths.config(), paths.logs(), paths.registry(), paths.disks()] {
+        fs::create_dir_all(directory)?;
+    }
+    mount(Some("tmpfs"), &paths.disks(), Some("tmpfs"), MsFlags::empty(), None::<&str>)
+        .context("cannot make disks in memory")?;
+    let name = spec.name.clone();
+    let result = supervise(spec, programs, &paths).await;
+    // Hosts and programs ended with `supervise`; now for what they leave.
+    nix::mount::umount2(&paths.disks(), nix::mount::MntFlags::MNT_DETACH)?;
+    result.and(bury(&name, &paths, Logs::Keep))
+}
+
+/// Removes what a cluster left behind; refuses while a supervisor holds it.
+pub fn clean_up(name: &str) -> Result<()> {
+    let paths = Paths::of(name)?;
+    if !paths.root().exists() && !cgroup_of(name).exists() {
+        return Ok(());
+    }
+    let _lock = lock(name, &paths)?;
+    bury(name, &paths, Logs::Keep)
+}
+
+/// Runs until the cluster shall end. Everything started here ends with it.
+async fn supervise(spec: ClusterSpec, programs: Programs, paths: &Paths) -> Result<()> {
+    let mut door = Door::open()?;
+    let mut cluster = Supervisor::new(spec, programs, paths.clone())?;
+    tokio::select! {
+        result = cluster.bring_up() => result?,
+        // Nobody can send requests before the door listens: it is the end.
+        _ = door.next() => return Ok(()),
+    }
+    door.listen(&paths.control())?;
+    report(&Progress::Ready);
+    loop {
+        match door.next().await {
+            Call::Request(request, answer) => {
+                tracing::info!(?request, "request");
+                let last = request == Request::Down;
+                let reply = match cluster.handle(request).await {
+                    Ok(reply) => reply,
+                    Err(error) => Reply::Refused(format!("{error:#}")),
+                };
+                // Nobody waits for the answer if the asker went away.
+                let _ = answer.send(reply);
+                if last {
+                    return Ok(());
+                }
+            }
+            Call::End(reason) => {
+                tracing::info!(reason, "ending");
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A cluster's hosts and programs, in the hands of their owner.
+struct Supervisor {
+    spec: ClusterSpec,
+    kubernetes: Programs,
+    paths: Paths,
+    cgroup: Cgroup,
+    pki: Pki,
+    seats: Vec<Seat>,
+    since: Timestamp,
+    programs: BTreeMap<ProgramName, Program>,
+    hosts: BTreeMap<String, Host>,
+    gate: Option<Gate>,
+}
+
+impl Supervisor {
+    fn new(spec: ClusterSpec, kubernetes: Programs, paths: Paths) -> Result<Self> {
+        let mut seats: Vec<_> = (1..=spec.nodes).map(Seat::Node).collect();
+        seats.extend([Seat::ControlPlane, Seat::Outside]);
+        Ok(Self {
+            cgroup: cgroup_of(&spec.name),
+            pki: Pki::create(&paths.config())?,
+            since: Timestamp::now(),
+            programs: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            gate: None,
+            spec,
+            kubernetes,
+            paths,
+            seats,
+        })
+    }
+
+    async fn bring_up(&mut self) -> Result<()> {
+        step("making images");
+        catalog::make(&self.paths.registry())?;
+
+        step("starting the control plane");
+        let control_plane = self.boot(Seat::ControlPlane, &Role::Plain)?;
+        network::make_switch(&control_plane, &self.seats)?;
+        let commands = ControlPlane::configure(
+            &self.spec,
+            &self.kubernetes,
+            &self.pki,
+            &self.paths.config(),
+            &self.paths.disks().join("etcd"),
+        )?;
+        self.start(CONTROL_PLANE, "etcd", commands.etcd)?;
+        self.start(CONTROL_PLANE, "kube-apiserver", commands.api_server)?;
+        self.open_gate(&control_plane).await?;
+        let outside = self.boot(Seat::Outside, &Role::Plain)?;
+        network::plug_in(&control_plane, &outside, Seat::Outside, &self.seats)?;
+        // Nodes boot while the API server comes up; only kubelets need it.
+        let mut kubelets = Vec::new();
+        for number in 1..=self.spec.nodes {
+            kubelets.push((Seat::Node(number), self.boot_node(Seat::Node(number))?));
+        }
+        let client = self.client().await?;
+        self.wait_for("the API server", || bootstrap::api_server_is_ready(&client)).await?;
+        self.start(CONTROL_PLANE, "kube-controller-manager", commands.controller_manager)?;
+        self.start(CONTROL_PLANE, "kube-scheduler", commands.scheduler)?;
+        self.start(CONTROL_PLANE, "kube-proxy", commands.proxy)?;
+
+        step(&format!("starting {} nodes", self.spec.nodes));
+        for (seat, node) in kubelets {
+            self.start(&seat.name(), "kubelet", node.kubelet)?;
+            self.start(&seat.name(), "kube-proxy", node.proxy)?;
+        }
+        bootstrap::publish_api_server(&client).await?;
+        self.wait_for("service accounts", || bootstrap::service_accounts_exist(&client)).await?;
+        let nodes = usize::from(self.spec.nodes);
+        self.wait_for("the nodes", || bootstrap::nodes_are_ready(&client, nodes)).await?;
+
+        if self.spec.fake_nodes > 0 {
+            step(&format!("creating {} fake nodes", self.spec.fake_nodes));
+            fake_nodes::create(&client, self.spec.fake_nodes).await?;
+            tokio::spawn(fake_nodes::live(client, self.spec.fake_nodes));
+        }
+        Ok(())
+    }
+
+    async fn handle(&mut self, request: Request) -> Result<Reply> {
+        match request {
+            Request::Status => return Ok(Reply::Status(self.status()?)),
+            Request::PowerOff(node) => {
+                let seat = self.node(&node)?;
+                self.cgroup.child(&node).thaw()?;
+                self.hosts
+                    .remove(&node)
+                    .with_context(|| format!("{node} is switched off already"))?
+                    .power_off();
+                tracing::info!(?seat, "switched off");
+            }
+            Request::PowerOn(node) => self.power_on(self.node(&node)?)?,
+            Request::Cable { host, plugged } => {
+                network::cable(&self.host(CONTROL_PLANE)?, self.seat(&host)?, plugged)?;
+            }
+            Request::Pause { node, paused } => {
+                self.node(&node)?;
+                let cgroup = self.cgroup.child(&node);
+                if paused { cgroup.freeze()? } else { cgroup.thaw()? }
+            }
+            Request::Stop { program, kill } => self.program(&program)?.stop(kill).await?,
+            Request::Start(program) => {
+                let host = self.host(&program.host)?;
+                self.program(&program)?.restart(&host)?;
+            }
+            Request::Partition { host, cut } => {
+                let seat = host.map(|host| self.seat(&host)).transpose()?;
+                network::partition(&self.host(CONTROL_PLANE)?, seat, cut)?;
+            }
+            Request::Slow { milliseconds } => self
+                .gate
+                .as_ref()
+                .context("the gate is not open yet")?
+                .slow(Duration::from_millis(milliseconds)),
+            Request::Down => {}
+        }
+        Ok(Reply::Done)
+    }
+
+    fn status(&mut self) -> Result<Status> {
+        Ok(Status {
+            spec: self.spec.clone(),
+            supervisor: std::process::id(),
+            since: self.since,
+            hosts: self.hosts.values().map(|host| host.address().clone()).collect(),
+            programs: self.programs.values_mut().map(Program::status).collect(),
+            memory: self.cgroup.memory()?,
+        })
+    }
+
+    fn boot(&mut self, seat: Seat, role: &Role) -> Result<HostRef> {
+        let cgroup = self.cgroup.child(&seat.name()).child("system");
+        cgroup.create().context("cannot make a control group")?;
+        let host = Host::boot(&seat.name(), role, Some(&cgroup))?;
+        let address = host.address().clone();
+        self.hosts.insert(seat.name(), host);
+        Ok(address)
+    }
+
+    /// Boots a node up to its container runtime, and returns the rest.
+    fn boot_node(&mut self, seat: Seat) -> Result<Node> {
+        let disk = self.paths.disks().join(seat.name());
+        let cgroup = self.cgroup.child(&seat.name());
+        let node = Node::configure(seat, &self.kubernetes, &self.pki, &self.paths.config(), &disk, &cgroup)?;
+        let host = self.boot(seat, &Role::Node { disk })?;
+        network::plug_in(&self.host(CONTROL_PLANE)?, &host, seat, &self.seats)?;
+        self.start(&seat.name(), "containerd", node.containerd.clone())?;
+        Ok(node)
+    }
+
+    fn power_on(&mut self, seat: Seat) -> Result<()> {
+        if self.hosts.contains_key(&seat.name()) {
+            bail!("{} is switched on already", seat.name());
+        }
+        let disk = self.paths.disks().join(seat.name());
+        let host = self.boot(seat, &Role::Node { disk })?;
+        network::plug_in(&self.host(CONTROL_PLANE)?, &host, seat, &self.seats)?;
+        for program in ["containerd", "kubelet", "kube-proxy"] {
+            self.program(&ProgramName::new(seat.name(), program))?.restart(&host)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, host: &str, program: &str, command: Vec<String>) -> Result<()> {
+        let name = ProgramName::new(host, program);
+        let recipe = Recipe {
+            name: name.clone(),
+            command,
+            cgroup: self.cgroup.child(host).child("system"),
+            log: self.log(&name),
+        };
+        let program = Program::start(recipe, &self.host(host)?)?;
+        self.programs.insert(name, program);
+        Ok(())
+    }
+
+    async fn open_gate(&mut self, control_plane: &HostRef) -> Result<()> {
+        let network = control_plane.network()?;
+        let on_machine = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let server = format!("https://{}", on_machine.local_addr()?);
+        self.pki
+            .kubeconfig(&self.paths.kubeconfig(), &server, "admin", Some("system:masters"))?;
+        let listeners = vec![on_machine, network.listen(API_SERVER)?];
+        let images = network.listen(REGISTRY)?;
+        let registry = registry::router(self.paths.registry());
+        tokio::spawn(async move { axum::serve(images, registry).await });
+        self.gate = Some(Gate::open(listeners, network, API_SERVER_BEHIND_GATE));
+        Ok(())
+    }
+
+    async fn client(&self) -> Result<Client> {
+        crate::cluster::client_of(&self.paths.kubeconfig()).await
+    }
+
+    /// Polls until `probe` holds; a program that ends meanwhile ends the wait.
+    async fn wait_for<F>(&mut self, what: &str, mut probe: impl FnMut() -> F) -> Result<()>
+    where
+        F: Future<Output = Result<bool>>,
+    {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let last = match probe().await {
+                Ok(true) => return Ok(()),
+                Ok(false) => "not yet".to_owned(),
+                Err(error) => format!("{error:#}"),
+            };
+            for program in self.programs.values_mut() {
+                let status = program.status();
+                if let Some(ended) = status.ended {
+                    let log = self.paths.log(&status.name);
+                    bail!(
+                        "{} ended ({ended}) while waiting for {what}; the end of {}:\n{}",
+                        status.name,
+                        log.display(),
+                        crate::command::tail(&fs::read_to_string(&log).unwrap_or_default(), 15)
+                    );
+                }
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!(
+                    "waited {} s for {what} in vain: {last} (logs: {})",
+                    PATIENCE.as_secs(),
+                    self.paths.logs().display()
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn host(&self, name: &str) -> Result<HostRef> {
+        match self.hosts.get(name) {
+            Some(host) => Ok(host.address().clone()),
+            None => bail!("host {name} is switched off or does not exist"),
+        }
+    }
+
+    fn program(&mut self, name: &ProgramName) -> Result<&mut Program> {
+        self.programs.get_mut(name).with_context(|| format!("there is no program {name}"))
+    }
+
+    fn seat(&self, name: &str) -> Result<Seat> {
+        let seat = self.seats.iter().find(|seat| seat.name() == name);
+        seat.copied().with_context(|| format!("there is no host {name}"))
+    }
+
+    fn node(&self, name: &str) -> Result<Seat> {
+        match self.seat(name)? {
+            seat @ Seat::Node(_) => Ok(seat),
+            Seat::ControlPlane | Seat::Outside => bail!("{name} is no node"),
+        }
+    }
+
+    fn log(&self, name: &ProgramName) -> PathBuf {
+        self.paths.log(name)
+    }
+}
+
+fn step(title: &str) {
+    tracing::info!(title, "step");
+    report(&Progress::Step(title.to_owned()));
+}
+
+fn cgroup_of(name: &str) -> Cgroup {
+    Cgroup::new(format!("{CGROUP_PREFIX}{name}"))
+}
+
+fn lock(name: &str, paths: &Paths) -> Result<Flock<File>> {
+    fs::create_dir_all(paths.root())?;
+    let file = File::options().create(true).append(true).open(paths.lock())?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(lock),
+        Err(_) => bail!("cluster {name} is already running (see `cargo xtask cluster status --name {name}`)"),
+    }
+}
+
+/// Whether what the programs wrote is kept for those who ask why.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Logs {
+    Keep,
+    Remove,
+}
+
+fn bury(name: &str, paths: &Paths, logs: Logs) -> Result<()> {
+    cgroup_of(name)
+        .remove(BURIAL)
+        .with_context(|| format!("cannot end all processes of cluster {name}"))?;
+    let mut directories = vec![paths.config(), paths.registry(), paths.disks()];
+    if logs == Logs::Remove {
+        directories.push(paths.logs());
+    }
+    for directory in directories {
+        absent_is_fine(fs::remove_dir_all(&directory))
+            .with_context(|| format!("cannot remove {}", directory.display()))?;
+    }
+    for file in [paths.control(), paths.kubeconfig()] {
+        absent_is_fine(fs::remove_file(&file)).with_context(|| format!("cannot remove {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn absent_is_fine(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

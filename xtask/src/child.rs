@@ -1,0 +1,239 @@
+//! Child processes that end when this command is interrupted.
+
+use std::fmt;
+use std::io::Write;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::{Signal as Number, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
+
+/// How long an interrupted child may take to put things in order.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How long to listen on after the end of a child, in case something that it
+/// left behind holds its output open.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// Starts children one after the other and ends the running one on Ctrl-C.
+pub struct Children {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+/// The user or the system asked this command to end.
+#[derive(Debug)]
+pub struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// What a child left.
+pub struct Finished {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+}
+
+/// What happens to the standard output of a child, besides being returned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// It is passed on as it comes.
+    Shown,
+    /// Nobody sees it.
+    Kept,
+}
+
+impl Children {
+    /// From here on, signals no longer end this process by themselves.
+    pub fn new() -> Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Runs a child to its end. Its standard error is ours.
+    pub async fn run(&mut self, mut command: Command, output: Output) -> Result<Finished> {
+        let program = command
+            .as_std()
+            .get_program()
+            .to_string_lossy()
+            .into_owned();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // A group of its own, so that its children can be interrupted too.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot run {program}"))?;
+        let pipe = child
+            .stdout
+            .take()
+            .expect("standard output was asked for just above");
+
+        tokio::select! {
+            biased;
+            () = asked_to_end(&mut self.interrupt, &mut self.terminate) => {
+                end(&mut child).await;
+                Err(Interrupted.into())
+            }
+            finished = finish(&mut child, pipe, output) => finished.with_context(|| format!("lost track of {program}")),
+        }
+    }
+
+    /// Waits for work that cannot be interrupted half way. The thread that does
+    /// it is abandoned on Ctrl-C and ends with this process.
+    pub async fn wait_for<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        tokio::select! {
+            biased;
+            () = asked_to_end(&mut self.interrupt, &mut self.terminate) => Err(Interrupted.into()),
+            result = tokio::task::spawn_blocking(work) => result?,
+        }
+    }
+}
+
+async fn asked_to_end(interrupt: &mut Signal, terminate: &mut Signal) {
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// Interrupts the child with all its group and kills it when it stays.
+async fn end(child: &mut Child) {
+    if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+        // It may have ended by itself just now.
+        let _ = killpg(Pid::from_raw(pid), Number::SIGINT);
+    }
+    if timeout(GRACE, child.wait()).await.is_err() {
+        // Only the child: what it started to tidy up after it lives on.
+        let _ = child.kill().await;
+    }
+}
+
+async fn finish(
+    child: &mut Child,
+    mut pipe: impl AsyncRead + Unpin,
+    output: Output,
+) -> Result<Finished> {
+    let mut stdout = Vec::new();
+    let status = tokio::select! {
+        status = child.wait() => {
+            // The rest is in the pipe already; time only runs out on leftovers.
+            if let Ok(result) = timeout(DRAIN, pass_on(&mut pipe, &mut stdout, output)).await {
+                result?;
+            }
+            status?
+        }
+        result = pass_on(&mut pipe, &mut stdout, output) => {
+            result?;
+            child.wait().await?
+        }
+    };
+    Ok(Finished { status, stdout })
+}
+
+async fn pass_on(
+    pipe: &mut (impl AsyncRead + Unpin),
+    seen: &mut Vec<u8>,
+    output: Output,
+) -> Result<()> {
+    let mut chunk = [0; 8192];
+    loop {
+        let length = pipe.read(&mut chunk).await?;
+        if length == 0 {
+            return Ok(());
+        }
+        seen.extend_from_slice(&chunk[..length]);
+        if output == Output::Shown {
+            // At once, because libtest writes a line's beginning and its end apart.
+            let mut out = std::io::stdout().lock();
+            out.write_all(&chunk[..length])?;
+            out.flush()?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[tokio::test]
+    async fn output_and_status_come_back() {
+        let mut children = Children::new().unwrap();
+        let finished = children
+            .run(shell("echo one; echo two; exit 3"), Output::Kept)
+            .await
+            .unwrap();
+        assert_eq!(finished.stdout, b"one\ntwo\n");
+        assert_eq!(finished.status.code(), Some(3));
+    }
+
+    #[tokio::test]
+    async fn a_leftover_that_holds_the_output_open_is_not_waited_for() {
+        let mut children = Children::new().unwrap();
+        let started = Instant::now();
+        let finished = children
+            .run(shell("sleep 20 & echo $!"), Output::Kept)
+            .await
+            .unwrap();
+        assert!(started.elapsed() < Duration::from_secs(20));
+        let leftover = String::from_utf8(finished.stdout).unwrap();
+        let leftover = Pid::from_raw(leftover.trim().parse().unwrap());
+        nix::sys::signal::kill(leftover, Number::SIGKILL).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_missing_program_is_named() {
+        let mut children = Children::new().unwrap();
+        let error = children
+            .run(Command::new("no-such-program"), Output::Kept)
+            .await
+            .err()
+            .expect("there is no such program");
+        assert!(
+            format!("{error:#}").starts_with("cannot run no-such-program: "),
+            "{error:#}"
+        );
+    }
+
+    #[tokio::test]
+    async fn ending_a_child_ends_what_it_started() {
+        // The pipe closes when the last holder of its other end is gone.
+        let mut child = shell("sleep 300 & echo ready; wait")
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut pipe = child.stdout.take().unwrap();
+        let mut ready = [0; 6];
+        pipe.read_exact(&mut ready).await.unwrap();
+
+        end(&mut child).await;
+        let status = child.try_wait().unwrap().expect("it has ended");
+        assert_eq!(status.signal(), Some(Number::SIGINT as i32));
+    }
+}

@@ -1,0 +1,254 @@
+//! The test programs: built once, then started directly.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use tokio::process::Command;
+
+use super::Settings;
+use super::libtest::{self, Selection};
+use super::report::Tally;
+use crate::child::{Children, Finished, Output};
+use crate::{tools, workspace};
+
+/// A test program.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Binary {
+    /// Name of the target; its file without extension for integration tests.
+    pub target: String,
+    /// An integration test, as opposed to the unit tests of a lib or bin.
+    pub integration: bool,
+    /// The folder of its package, from which it is run.
+    pub folder: PathBuf,
+    pub executable: PathBuf,
+}
+
+/// Builds every test program of the workspace; none when they do not compile,
+/// which the compiler explains on standard error.
+///
+/// Always the whole workspace: features are resolved the same way for every
+/// part, so a partial run builds nothing twice.
+pub async fn run(children: &mut Children) -> Result<Option<Vec<Binary>>> {
+    let mut command = Command::new(tools::cargo());
+    command
+        .args(["test", "--workspace", "--no-run"])
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(workspace());
+    let finished = children.run(command, Output::Kept).await?;
+    if !finished.status.success() {
+        return Ok(None);
+    }
+    parse(&String::from_utf8_lossy(&finished.stdout)).map(Some)
+}
+
+impl Binary {
+    /// A name to show to people: the package's folder and the target.
+    pub fn title(&self) -> String {
+        let folder = self
+            .folder
+            .strip_prefix(workspace())
+            .unwrap_or(&self.folder);
+        format!("{} ({})", folder.display(), self.target)
+    }
+
+    /// Runs a selection of its tests and shows what it prints.
+    pub async fn run(
+        &self,
+        children: &mut Children,
+        settings: &Settings,
+        selection: Selection,
+    ) -> Result<Finished> {
+        let mut command = self.command(settings);
+        command.args(libtest::arguments(selection, settings.filter.as_deref()));
+        children.run(command, Output::Shown).await
+    }
+
+    /// Counts what a run would execute; none when the program cannot tell.
+    pub async fn count(
+        &self,
+        children: &mut Children,
+        settings: &Settings,
+        selection: Selection,
+    ) -> Result<Option<usize>> {
+        let mut command = self.command(settings);
+        command.args(libtest::list_arguments(
+            selection,
+            settings.filter.as_deref(),
+        ));
+        let finished = children.run(command, Output::Kept).await?;
+        let listed = libtest::count_listed(&String::from_utf8_lossy(&finished.stdout));
+        Ok(finished.status.success().then_some(listed))
+    }
+
+    /// As cargo starts it.
+    fn command(&self, settings: &Settings) -> Command {
+        let mut command = Command::new(&self.executable);
+        command
+            .current_dir(&self.folder)
+            .envs(self.environment(settings));
+        command
+    }
+
+    /// What it finds in its environment besides what is there already.
+    pub fn environment(&self, settings: &Settings) -> Vec<(String, String)> {
+        let folder = self.folder.to_string_lossy().into_owned();
+        let nightly = settings
+            .nightly
+            .then(|| ("FLOE_NIGHTLY".to_owned(), "1".to_owned()));
+        [("CARGO_MANIFEST_DIR".to_owned(), folder)]
+            .into_iter()
+            .chain(nightly)
+            .collect()
+    }
+}
+
+/// The tally of one program, from its output and whether it succeeded. A program
+/// that ends badly without saying so in its result counts as one failure.
+pub fn tally(stdout: &str, success: bool) -> Result<Tally, Tally> {
+    match libtest::results(stdout).last() {
+        Some(tally) if success == (tally.failed == 0) => Ok(*tally),
+        Some(tally) => Err(Tally {
+            failed: tally.failed + 1,
+            ..*tally
+        }),
+        None => Err(Tally::FAILED),
+    }
+}
+
+/// Reads cargo's messages, one JSON object in a line.
+fn parse(messages: &str) -> Result<Vec<Binary>> {
+    let mut binaries = Vec::new();
+    for line in messages.lines().filter(|line| line.starts_with('{')) {
+        let message: Message =
+            serde_json::from_str(line).context("cannot read a message of cargo")?;
+        let Message::CompilerArtifact {
+            manifest_path,
+            target,
+            profile,
+            executable: Some(executable),
+        } = message
+        else {
+            continue;
+        };
+        if !profile.test {
+            continue;
+        }
+        let folder = Path::new(&manifest_path)
+            .parent()
+            .context("a manifest without a folder")?;
+        binaries.push(Binary {
+            integration: target.kind.iter().any(|kind| kind == "test"),
+            target: target.name,
+            folder: folder.to_owned(),
+            executable,
+        });
+    }
+    // Cargo reports them as they come out of the compiler.
+    binaries.sort_by(|a, b| (&a.folder, &a.target).cmp(&(&b.folder, &b.target)));
+    Ok(binaries)
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+enum Message {
+    CompilerArtifact {
+        manifest_path: String,
+        target: Target,
+        profile: Profile,
+        executable: Option<PathBuf>,
+    },
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_found_among_the_messages() {
+        let messages = r#"
+{"reason":"compiler-artifact","manifest_path":"/w/core/Cargo.toml","target":{"kind":["lib"],"name":"core"},"profile":{"test":false},"executable":null}
+{"reason":"build-script-executed","package_id":"ring"}
+not a message
+{"reason":"compiler-artifact","manifest_path":"/w/tests/Cargo.toml","target":{"kind":["test"],"name":"netns"},"profile":{"test":true},"executable":"/t/netns-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/core/Cargo.toml","target":{"kind":["lib"],"name":"core"},"profile":{"test":true},"executable":"/t/core-1"}
+{"reason":"compiler-artifact","manifest_path":"/w/cli/Cargo.toml","target":{"kind":["bin"],"name":"cli"},"profile":{"test":false},"executable":"/t/cli"}
+{"reason":"build-finished","success":true}
+"#;
+        let binary = |target: &str, integration, folder: &str, executable: &str| Binary {
+            target: target.to_owned(),
+            integration,
+            folder: folder.into(),
+            executable: executable.into(),
+        };
+        assert_eq!(
+            parse(messages).unwrap(),
+            [
+                binary("core", false, "/w/core", "/t/core-1"),
+                binary("netns", true, "/w/tests", "/t/netns-1"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_result_counts_when_the_exit_code_agrees() {
+        let passed = "test result: ok. 3 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out";
+        let failed =
+            "test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out";
+        assert_eq!(
+            tally(passed, true),
+            Ok(Tally {
+                passed: 3,
+                failed: 0,
+                skipped: 2
+            })
+        );
+        assert_eq!(
+            tally(failed, false),
+            Ok(Tally {
+                passed: 3,
+                failed: 1,
+                skipped: 0
+            })
+        );
+        assert_eq!(
+            tally(passed, false),
+            Err(Tally {
+                passed: 3,
+                failed: 1,
+                skipped: 2
+            })
+        );
+        // A failing test may have printed a result of its own.
+        assert_eq!(
+            tally(&format!("{passed}\n{failed}"), false),
+            Ok(Tally {
+                passed: 3,
+                failed: 1,
+                skipped: 0
+            })
+        );
+    }
+
+    #[test]
+    fn a_program_without_a_result_is_one_failure() {
+        assert_eq!(
+            tally("running 5 tests\ntest a ... ok\n", false),
+            Err(Tally::FAILED)
+        );
+        assert_eq!(tally("", true), Err(Tally::FAILED));
+    }
+}

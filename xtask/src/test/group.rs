@@ -1,0 +1,217 @@
+//! Tests on real parts: network namespaces, a guest kernel, a cluster.
+//!
+//! They are integration tests of the package `floe-tests` and marked
+//! `#[ignore]`, so that plain `cargo test` leaves them alone.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use floe_testbed::guest::{self, Job};
+use floe_testbed::progress::Step;
+
+use super::build::{self, Binary};
+use super::libtest::{self, Selection};
+use super::report::{Row, Tally};
+use super::unit::count;
+use super::{Part, Settings};
+use crate::child::{Children, Interrupted};
+use crate::workspace;
+
+/// All groups, in the order in which they run.
+pub const GROUPS: &[Group] = &[
+    Group {
+        part: Part::Netns,
+        name: "netns",
+        targets: &["netns"],
+        place: Place::Host,
+    },
+    Group {
+        part: Part::Guest,
+        name: "guest",
+        targets: &["guest"],
+        place: Place::Guest,
+    },
+    Group {
+        part: Part::Cluster,
+        name: "cluster",
+        // What is left after a cluster can only be seen when no other one runs.
+        targets: &["cluster", "teardown"],
+        place: Place::Host,
+    },
+];
+
+/// Tests that need the same real parts.
+pub struct Group {
+    pub part: Part,
+    name: &'static str,
+    /// Targets of `floe-tests`, run one after the other.
+    targets: &'static [&'static str],
+    place: Place,
+}
+
+/// Where the tests of a group run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Host,
+    Guest,
+}
+
+/// How long the guest may take in all. It only ends a test that hangs.
+const GUEST_TIMEOUT: Duration = Duration::from_mins(10);
+const GUEST_TIMEOUT_NIGHTLY: Duration = Duration::from_hours(1);
+
+/// Whether the ignored tests of a program belong to some group.
+pub fn owns(binary: &Binary) -> bool {
+    GROUPS
+        .iter()
+        .any(|group| group.targets.iter().any(|target| is_target(binary, target)))
+}
+
+impl Group {
+    /// Runs the group, or tells why it cannot run.
+    pub async fn run(
+        &self,
+        children: &mut Children,
+        settings: &Settings,
+        binaries: &[Binary],
+    ) -> Result<Row> {
+        let started = Instant::now();
+        let mut row = Row::new(self.name);
+        let mut selected = Vec::new();
+        for target in self.targets {
+            let Some(binary) = binaries.iter().find(|binary| is_target(binary, target)) else {
+                row.add(Tally::FAILED);
+                row.note(format!("floe-tests has no test target '{target}'"));
+                continue;
+            };
+            match binary.count(children, settings, Selection::Ignored).await? {
+                Some(0) => {}
+                Some(count) => selected.push((binary, count)),
+                None => {
+                    row.add(Tally::FAILED);
+                    row.note(format!("{target} cannot list its tests"));
+                }
+            }
+        }
+
+        if !selected.is_empty() {
+            if let Some(reason) = self.missing(children).await? {
+                let count = selected.iter().map(|(_, count)| count).sum();
+                row.add(Tally::missing(count, settings.ci));
+                row.note(format!("could not run: {reason}"));
+            } else {
+                let step = Step::start(format!("{} tests", self.name));
+                for (binary, _) in selected {
+                    let tally = self.run_one(children, settings, binary, &mut row).await?;
+                    row.add(tally);
+                }
+                if row.tally.failed == 0 {
+                    step.done();
+                } else {
+                    step.fail();
+                }
+            }
+        }
+        row.elapsed = started.elapsed();
+        Ok(row)
+    }
+
+    /// What the group needs and this machine cannot give.
+    fn unmet(&self) -> Option<String> {
+        if !cfg!(target_os = "linux") {
+            return Some(format!("{} tests need Linux", self.name));
+        }
+        if !nix::unistd::geteuid().is_root() {
+            return Some(format!("{} tests need root", self.name));
+        }
+        None
+    }
+
+    /// As [`Group::unmet`], after an attempt to get what is missing.
+    async fn missing(&self, children: &mut Children) -> Result<Option<String>> {
+        if let Some(reason) = self.unmet() {
+            return Ok(Some(reason));
+        }
+        if self.place == Place::Host {
+            return Ok(None);
+        }
+        match children.wait_for(|| Ok(guest::prepare()?)).await {
+            Ok(()) => Ok(None),
+            Err(error) if error.is::<Interrupted>() => Err(error),
+            Err(error) => Ok(Some(format!("{error:#}"))),
+        }
+    }
+
+    async fn run_one(
+        &self,
+        children: &mut Children,
+        settings: &Settings,
+        binary: &Binary,
+        row: &mut Row,
+    ) -> Result<Tally> {
+        match self.place {
+            Place::Host => {
+                let finished = binary.run(children, settings, Selection::Ignored).await?;
+                Ok(count(row, &binary.title(), &finished))
+            }
+            Place::Guest => run_in_guest(children, settings, binary, row).await,
+        }
+    }
+}
+
+async fn run_in_guest(
+    children: &mut Children,
+    settings: &Settings,
+    binary: &Binary,
+    row: &mut Row,
+) -> Result<Tally> {
+    let job = Job {
+        program: binary.executable.clone(),
+        args: libtest::arguments(Selection::Ignored, settings.filter.as_deref())
+            .into_iter()
+            .map(Into::into)
+            .collect(),
+        env: binary
+            .environment(settings)
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        cwd: binary.folder.clone(),
+        igb_ports: 2,
+        timeout: if settings.nightly {
+            GUEST_TIMEOUT_NIGHTLY
+        } else {
+            GUEST_TIMEOUT
+        },
+    };
+    let ended = children
+        .wait_for(move || {
+            let mut stdout = String::new();
+            let code = guest::run_with(&job, |line| {
+                let _ = writeln!(std::io::stdout().lock(), "{line}");
+                let _ = writeln!(stdout, "{line}");
+            })?;
+            Ok((code, stdout))
+        })
+        .await;
+    match ended {
+        Ok((code, stdout)) => Ok(build::tally(&stdout, code == 0).unwrap_or_else(|tally| {
+            row.note(format!(
+                "{} ended without a valid result (exit code {code})",
+                binary.title()
+            ));
+            tally
+        })),
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        Err(error) => {
+            row.note(format!("{error:#}"));
+            Ok(Tally::FAILED)
+        }
+    }
+}
+
+fn is_target(binary: &Binary, target: &str) -> bool {
+    binary.integration && binary.target == target && binary.folder == workspace().join("tests")
+}
