@@ -3,6 +3,11 @@
 //! The compiled tests run inside the guest, all in one boot. Each works in
 //! network namespaces of its own.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy takes the helpers of these tests for ordinary code"
+)]
+
 #[path = "guest/capture.rs"]
 mod capture;
 #[path = "guest/lab.rs"]
@@ -148,11 +153,11 @@ fn a_vlan_filtering_bridge_keeps_vlans_apart_and_tags_its_trunk() {
     let bridge = Namespace::new("br-switch");
     let (ten, twenty) = (Namespace::new("br-ten"), Namespace::new("br-twenty"));
     let trunk = Namespace::new("br-trunk");
-    bridge.ip("link add br type bridge vlan_filtering 1 vlan_default_pvid 0");
-    bridge.ip("link set br up");
+    bridge.ip("link add switch type bridge vlan_filtering 1 vlan_default_pvid 0");
+    bridge.ip("link set switch up");
     for (namespace, port) in [(&ten, "ten"), (&twenty, "twenty"), (&trunk, "trunk")] {
         cable(&bridge, port, namespace, "wire");
-        bridge.ip(&format!("link set {port} master br"));
+        bridge.ip(&format!("link set {port} master switch"));
     }
     bridge.bridge("vlan add dev ten vid 10 pvid untagged");
     bridge.bridge("vlan add dev twenty vid 20 pvid untagged");

@@ -126,9 +126,11 @@ impl Capture {
         if message.address?.ifindex() != self.device {
             return None;
         }
-        let beside = message.cmsgs().unwrap().find_map(|control| match control {
-            ControlMessageOwned::Unknown(unknown) => tag_of_auxdata(&unknown.data_bytes),
-            _ => None,
+        let beside = message.cmsgs().unwrap().find_map(|control| {
+            let ControlMessageOwned::Unknown(unknown) = control else {
+                return None;
+            };
+            tag_of_auxdata(&unknown.data_bytes)
         });
         let length = message.bytes;
         let bytes = buffer[..length].to_vec();

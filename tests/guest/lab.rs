@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{CloneFlags, setns};
 
 /// Starting a process takes long in an emulated machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 const RETRY: Duration = Duration::from_millis(300);
 
 /// A network namespace that goes away with this value.

@@ -42,11 +42,11 @@ fn a_virtual_function_sends_in_the_vlan_that_its_card_gave_it() {
     let function = functions.rebind(0);
     run(
         "ip",
-        &format!("link set {function} netns sriov-pod name vf"),
+        &format!("link set {function} netns sriov-pod name fn0"),
     );
-    assert_eq!(pod.mac("vf"), MAC);
-    pod.ip("address add 10.100.0.1/24 dev vf");
-    pod.ip("link set vf up");
+    assert_eq!(pod.mac("fn0"), MAC);
+    pod.ip("address add 10.100.0.1/24 dev fn0");
+    pod.ip("link set fn0 up");
     outside.ip("link add link card name v100 type vlan id 100");
     outside.ip("address add 10.100.0.2/24 dev v100");
     outside.ip("link set v100 up");

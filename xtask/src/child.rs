@@ -222,8 +222,7 @@ mod tests {
 
     #[tokio::test]
     async fn ending_a_child_ends_what_it_started() {
-        // The pipe closes when the last holder of its other end is gone.
-        let mut child = shell("sleep 300 & echo ready; wait")
+        let mut child = shell("echo ready; sleep 300; true")
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn()
@@ -235,5 +234,8 @@ mod tests {
         end(&mut child).await;
         let status = child.try_wait().unwrap().expect("it has ended");
         assert_eq!(status.signal(), Some(Number::SIGINT as i32));
+        // The pipe closes when the last holder of its other end is gone.
+        let rest = timeout(GRACE, pipe.read_to_end(&mut Vec::new())).await;
+        assert_eq!(rest.expect("nothing holds the pipe").unwrap(), 0);
     }
 }

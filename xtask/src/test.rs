@@ -150,7 +150,7 @@ async fn build_binaries(
     report: &mut Report,
 ) -> Result<Option<Vec<Binary>>> {
     let started = Instant::now();
-    let step = Step::start("build the tests");
+    let step = Step::start("build programs and tests");
     let binaries = build::run(children).await?;
     let mut row = Row::new("build");
     if binaries.is_some() {
@@ -158,7 +158,7 @@ async fn build_binaries(
     } else {
         step.fail();
         row.add(Tally::FAILED);
-        row.note("the tests do not compile, so none of them ran");
+        row.note("the workspace does not compile, so no test ran");
     }
     row.elapsed = started.elapsed();
     report.add(row);

@@ -10,10 +10,10 @@ use kube::{
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use crate::{contact::Contact, stop::Stop};
+use crate::{contact::Contact, logs, stop::Stop};
 
-/// The oldest Kubernetes that floe supports, as major and minor version.
-pub const OLDEST: (u32, u32) = (1, 30);
+/// The oldest Kubernetes that floe supports.
+const OLDEST: Release = Release(1, 30);
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
@@ -95,7 +95,7 @@ async fn ask_forever(client: &Client, contact: &Contact, pace: Pace) {
                 failures += 1;
                 warn!(
                     reason = "ApiServerUnreachable",
-                    error = %error, attempt = failures, retry_in = ?pause,
+                    error = logs::with_causes(&error), attempt = failures, retry_in = ?pause,
                     "API server cannot be reached",
                 );
                 pause
@@ -107,7 +107,7 @@ async fn ask_forever(client: &Client, contact: &Contact, pace: Pace) {
 
 #[derive(Debug, thiserror::Error)]
 enum AskError {
-    #[error("{0}")]
+    #[error("request failed")]
     Request(#[from] kube::Error),
     #[error("no answer within {0:?}")]
     Silent(Duration),
@@ -130,9 +130,9 @@ fn report(info: &Info) {
         "API server found"
     );
     match Release::of(info) {
-        Some(release) if (release.0, release.1) < OLDEST => warn!(
+        Some(release) if release < OLDEST => warn!(
             reason = "KubernetesTooOld",
-            server = %release, oldest = %Release(OLDEST.0, OLDEST.1),
+            server = %release, oldest = %OLDEST,
             "API server is older than floe supports",
         ),
         Some(_) => {}
@@ -146,7 +146,7 @@ fn report(info: &Info) {
 }
 
 /// A Kubernetes release, such as 1.30.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Release(u32, u32);
 
 impl Release {

@@ -214,26 +214,28 @@ impl Elector {
             .await
             .unwrap_or(Err(RoundError::Silent(limit)))
         {
-            Ok(()) => info!("released the lease"),
+            Ok(true) => info!("released the lease"),
+            Ok(false) => {}
             Err(error) => warn!(
                 reason = error.reason(),
-                error = %logs::with_cause(&error),
+                error = logs::with_causes(&error),
                 "could not release the lease, it will expire",
             ),
         }
     }
 
-    async fn release(&mut self) -> Result<(), RoundError> {
+    /// Says whether there was something to release.
+    async fn release(&mut self) -> Result<bool, RoundError> {
         loop {
             let lease = self.read().await?;
             let seen = lease.as_ref().map(record::from_lease);
             let Some(record) = self.candidate.release(seen.as_ref(), Timestamp::now()) else {
-                return Ok(());
+                return Ok(false);
             };
             match self.write(lease, &record).await {
                 // A renewal that was cut off by the stop arrived in between.
                 Err(RoundError::Conflict) => {}
-                result => return result,
+                result => return result.map(|()| true),
             }
         }
     }
@@ -289,11 +291,19 @@ impl Elector {
             // Somebody was faster. The next round shows who.
             Err(RoundError::Conflict) => info!(reason = "LeaseConflict", "lease was not written"),
             Err(error) if self.failing => {
-                debug!(reason = error.reason(), error = %logs::with_cause(&error), "leader election still fails");
+                debug!(
+                    reason = error.reason(),
+                    error = logs::with_causes(&error),
+                    "leader election still fails"
+                );
             }
             Err(error) => {
                 self.failing = true;
-                warn!(reason = error.reason(), error = %logs::with_cause(&error), "leader election fails");
+                warn!(
+                    reason = error.reason(),
+                    error = logs::with_causes(&error),
+                    "leader election fails"
+                );
             }
         }
     }

@@ -35,11 +35,52 @@ pub fn start(format: Format, filter: EnvFilter) {
         .init();
 }
 
-/// An error and its direct cause, for one log field. Not the whole chain: the
-/// Kubernetes client's errors already tell their own causes.
-pub fn with_cause(error: &dyn Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
+/// An error and its causes, for one log field. Some crates repeat the cause in
+/// the text of the error, others do not; here it is said once.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    enum Failure {
+        #[error("refused")]
+        Refused,
+        #[error("cannot connect: {0}")]
+        Repeats(#[source] Box<Failure>),
+        #[error("cannot read")]
+        Silent(#[source] Box<Failure>),
+    }
+
+    #[test]
+    fn every_cause_is_told_once() {
+        let connect = || Failure::Repeats(Failure::Refused.into());
+        assert_eq!(with_causes(&connect()), "cannot connect: refused");
+        let read = Failure::Silent(connect().into());
+        assert_eq!(with_causes(&read), "cannot read: cannot connect: refused");
+        let silent = Failure::Silent(Failure::Refused.into());
+        assert_eq!(with_causes(&silent), "cannot read: refused");
+    }
+
+    #[test]
+    fn filters_are_checked() {
+        for good in ["info", "warn,floe_controller=debug", "kube_client=trace"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for bad in ["floe=loud", "a=b=c"] {
+            assert!(filter(bad).is_err(), "{bad}");
+        }
     }
 }

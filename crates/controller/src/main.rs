@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     match start(Config::from_process()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let cause = logs::with_cause(failure.as_ref());
+            let cause = logs::with_causes(failure.as_ref());
             error!(error = cause, "floe-controller failed");
             let usage = failure.downcast_ref().is_some_and(run::Error::is_usage);
             ExitCode::from(if usage { 2 } else { 1 })

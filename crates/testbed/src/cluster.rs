@@ -19,7 +19,7 @@ use crate::kubernetes::{Program, Programs};
 use crate::packages::{self, Need};
 use crate::progress::Step;
 use crate::supervisor::door::{DETACH, Progress};
-use crate::supervisor::{self, BUSYBOX, CNI_PLUGINS};
+use crate::supervisor::{self, BUSYBOX};
 
 pub mod control;
 mod faults;
@@ -72,7 +72,6 @@ impl Cluster {
         spec.validate()?;
         require_root()?;
         packages::ensure(NEEDS)?;
-        debug_assert!(NEEDS.iter().any(|need| need.program.starts_with(CNI_PLUGINS)));
         let programs = Programs::ensure()?;
         let paths = Paths::of(&spec.name)?;
         let lifeline = start_supervisor(spec, &paths)?;
@@ -112,7 +111,11 @@ impl Cluster {
         spec::validate_name(name)?;
         require_root()?;
         let paths = Paths::of(name)?;
-        let running = ask(&paths.control(), &Request::Down).await.is_ok();
+        let running = ask(&paths.control(), &Request::Status).await.is_ok();
+        if running {
+            // It may be gone before its answer is out.
+            let _ = ask(&paths.control(), &Request::Down).await;
+        }
         wait_until_gone(name)?;
         Ok(running)
     }
@@ -242,9 +245,10 @@ fn start_supervisor(spec: &ClusterSpec, paths: &Paths) -> Result<Lifeline> {
     for line in BufReader::new(stdout).lines() {
         match serde_json::from_str(&line?).context("the supervisor speaks in riddles")? {
             Progress::Step(title) => {
-                if let Some(step) = step.replace(Step::start(title)) {
+                if let Some(step) = step.take() {
                     step.done();
                 }
+                step = Some(Step::start(title));
             }
             Progress::Ready => {
                 if let Some(step) = step {

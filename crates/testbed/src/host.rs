@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroup;
@@ -138,14 +140,19 @@ impl Host {
         &self.address
     }
 
-    /// Pulls the plug: nothing of the host runs when this returns.
+    /// Pulls the plug: no process of the host runs when this returns.
+    ///
+    /// The kernel clears its network away in its own time, so pull the cable
+    /// first if nothing may answer any more.
     pub fn power_off(mut self) {
         self.kill();
     }
 
     fn kill(&mut self) {
+        // The anchor itself, not its holder: the kernel ends a first process
+        // only after every other process of the host, and the holder after it.
         // Both fail only when the process is gone already.
-        let _ = self.holder.kill();
+        let _ = kill(Pid::from_raw(self.address.anchor), Signal::SIGKILL);
         let _ = self.holder.wait();
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod anchor;
 pub mod cache;
+pub mod capture;
 pub mod cgroup;
 pub mod cluster;
 mod command;
@@ -18,6 +19,8 @@ pub mod guest;
 pub mod host;
 pub mod image;
 pub mod kubernetes;
+pub mod lab;
+pub mod leftovers;
 pub mod netns;
 pub mod packages;
 pub mod progress;

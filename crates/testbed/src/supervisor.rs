@@ -47,7 +47,6 @@ use program::{Program, Recipe};
 
 pub use bootstrap::is_ready;
 pub use catalog::BUSYBOX;
-pub use node::CNI_PLUGINS;
 
 /// Every control group of a cluster is below one with this prefix and its name.
 pub const CGROUP_PREFIX: &str = "floe-testbed-";
@@ -131,8 +130,10 @@ struct Supervisor {
     pki: Pki,
     seats: Vec<Seat>,
     since: Timestamp,
-    programs: BTreeMap<ProgramName, Program>,
+    // In this order they are dropped: hosts take their programs with them, and
+    // the programs then only have to be buried.
     hosts: BTreeMap<String, Host>,
+    programs: BTreeMap<ProgramName, Program>,
     gate: Option<Gate>,
 }
 
@@ -207,12 +208,13 @@ impl Supervisor {
             Request::Status => return Ok(Reply::Status(self.status()?)),
             Request::PowerOff(node) => {
                 let seat = self.node(&node)?;
+                let Some(host) = self.hosts.remove(&node) else {
+                    bail!("{node} is switched off already");
+                };
+                network::unplug(&self.host(CONTROL_PLANE)?, seat)?;
+                // A frozen process would not die.
                 self.cgroup.child(&node).thaw()?;
-                self.hosts
-                    .remove(&node)
-                    .with_context(|| format!("{node} is switched off already"))?
-                    .power_off();
-                tracing::info!(?seat, "switched off");
+                host.power_off();
             }
             Request::PowerOn(node) => self.power_on(self.node(&node)?)?,
             Request::Cable { host, plugged } => {

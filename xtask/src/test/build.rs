@@ -24,15 +24,16 @@ pub struct Binary {
     pub executable: PathBuf,
 }
 
-/// Builds every test program of the workspace; none when they do not compile,
-/// which the compiler explains on standard error.
+/// Builds every test program of the workspace, and the programs that the tests
+/// start; none when they do not compile, which the compiler explains on standard
+/// error.
 ///
 /// Always the whole workspace: features are resolved the same way for every
 /// part, so a partial run builds nothing twice.
 pub async fn run(children: &mut Children) -> Result<Option<Vec<Binary>>> {
     let mut command = Command::new(tools::cargo());
     command
-        .args(["test", "--workspace", "--no-run"])
+        .args(["build", "--workspace", "--bins", "--tests"])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(workspace());
     let finished = children.run(command, Output::Kept).await?;

@@ -37,7 +37,7 @@ pub const GROUPS: &[Group] = &[
         part: Part::Cluster,
         name: "cluster",
         // What is left after a cluster can only be seen when no other one runs.
-        targets: &["cluster", "teardown"],
+        targets: &["cluster", "lifecycle"],
         place: Place::Host,
     },
 ];

@@ -45,6 +45,16 @@ fn releases_are_read_from_what_servers_say() {
 }
 
 #[test]
+fn releases_before_1_30_are_too_old() {
+    for old in [Release(1, 29), Release(1, 9), Release(0, 99)] {
+        assert!(old < OLDEST, "{old}");
+    }
+    for good in [Release(1, 30), Release(1, 100), Release(2, 0)] {
+        assert!(good >= OLDEST, "{good}");
+    }
+}
+
+#[test]
 fn pauses_grow_up_to_a_limit() {
     let pauses: Vec<_> = (0..6)
         .map(|failures| backoff(failures).as_millis())

@@ -49,15 +49,24 @@ fn answer(mut connection: TcpStream) -> std::io::Result<()> {
     let client = connection.peer_addr()?.ip().to_canonical();
     let server = connection.local_addr()?.ip().to_canonical();
     let mut request = BufReader::new(connection.try_clone()?);
-    let mut line = String::new();
-    while request.read_line(&mut line)? > 0 && !line.trim().is_empty() {
+    // Whoever does not begin with a method, such as a TLS client, is told so at
+    // once instead of being waited for.
+    if !request.fill_buf()?.first().is_some_and(u8::is_ascii_uppercase) {
+        return respond(&mut connection, "400 Bad Request", "this is plain HTTP\n");
+    }
+    let mut line = Vec::new();
+    while request.read_until(b'\n', &mut line)? > 0 && !line.trim_ascii().is_empty() {
         line.clear();
     }
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let body = format!("pod={} server={server} client={client}\n", host.trim());
+    respond(&mut connection, "200 OK", &body)
+}
+
+fn respond(connection: &mut TcpStream, status: &str, body: &str) -> std::io::Result<()> {
     write!(
         connection,
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
 }

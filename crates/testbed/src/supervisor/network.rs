@@ -22,6 +22,8 @@ pub fn make_switch(control_plane: &HostRef, seats: &[Seat]) -> Result<()> {
          ip addr add {v4}/24 dev {SWITCH}
          ip addr add {v6}/64 dev {SWITCH} nodad
          ip link set {SWITCH} up
+         # Rewritten before it leaves; but what has no route is never rewritten.
+         ip route add {SERVICES} dev {SWITCH}
          nft add table inet testbed
          nft 'add set inet testbed cut {{ type ipv4_addr; flags interval; }}'
          nft 'add chain inet testbed input {{ type filter hook input priority -300; }}'
@@ -42,9 +44,7 @@ pub fn make_switch(control_plane: &HostRef, seats: &[Seat]) -> Result<()> {
 pub fn plug_in(control_plane: &HostRef, host: &HostRef, seat: Seat, seats: &[Seat]) -> Result<()> {
     let port = seat.port();
     control_plane.network_script(&format!(
-        // After a power-off the kernel may still be clearing the old cable away.
-        "ip link del {port} 2>/dev/null || true
-         ip link add {port} type veth peer name eth0 address {mac} netns {pid}
+        "ip link add {port} type veth peer name eth0 address {mac} netns {pid}
          ip link set {port} master {SWITCH} up",
         mac = seat.mac(),
         pid = host.anchor,
@@ -69,6 +69,11 @@ pub fn plug_in(control_plane: &HostRef, host: &HostRef, seat: Seat, seats: &[Sea
     }
     script.push_str(&routes_to_pods(seat, seats));
     host.network_script(&script).map(drop)
+}
+
+/// Takes the cable of a host away, which is about to be switched off.
+pub fn unplug(control_plane: &HostRef, seat: Seat) -> Result<()> {
+    control_plane.network_script(&format!("ip link del {}", seat.port())).map(drop)
 }
 
 /// Pulls or plugs the cable of a host, at the switch.

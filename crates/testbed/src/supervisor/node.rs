@@ -14,9 +14,9 @@ use crate::cgroup::Cgroup;
 use crate::kubernetes::{Program, Programs};
 
 /// Where Debian puts the reference plugins.
-pub const CNI_PLUGINS: &str = "/usr/lib/cni";
+const CNI_PLUGINS: &str = "/usr/lib/cni";
 /// The image that holds a pod's namespaces.
-pub const PAUSE_IMAGE: &str = "testbed/pause:1";
+const PAUSE_IMAGE: &str = "testbed/pause:1";
 
 /// The commands of one node.
 pub struct Node {

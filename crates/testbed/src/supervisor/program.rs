@@ -115,6 +115,19 @@ impl Program {
     }
 }
 
+impl Drop for Program {
+    /// Waits for the end of a program whose host is gone, so that nobody else
+    /// has to bury it.
+    fn drop(&mut self) {
+        for _ in 0..250 {
+            if !self.is_running() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
 fn append(log: &Path) -> Result<File> {
     fs::create_dir_all(log.parent().context("a log lies in a directory")?)?;
     File::options()

@@ -1,0 +1,156 @@
+//! What is on the machine: to tell what something left behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Settings that change by themselves.
+const RESTLESS: [&str; 8] = [
+    "fs/aio-nr",
+    "fs/dentry-state",
+    "fs/file-nr",
+    "fs/inode-nr",
+    "fs/inode-state",
+    "kernel/ns_last_pid",
+    "kernel/pty/nr",
+    "kernel/random/",
+];
+
+/// Everything on the machine that a cluster could leave behind.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    processes: BTreeMap<i32, Process>,
+    mounts: BTreeSet<String>,
+    cgroups: BTreeSet<String>,
+    links: BTreeSet<String>,
+    sysctls: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug)]
+struct Process {
+    parent: i32,
+    command: String,
+    namespaces: BTreeSet<String>,
+}
+
+impl Machine {
+    /// Looks at the machine now.
+    pub fn look() -> Self {
+        let mut machine = Self {
+            processes: processes(),
+            mounts: lines("/proc/self/mountinfo"),
+            links: names("/sys/class/net"),
+            ..Self::default()
+        };
+        visit(Path::new("/sys/fs/cgroup"), &mut |path, is_directory| {
+            if is_directory {
+                machine.cgroups.insert(path.display().to_string());
+            }
+        });
+        visit(Path::new("/proc/sys"), &mut |path, is_directory| {
+            let name = path.strip_prefix("/proc/sys").unwrap_or(path).display().to_string();
+            let restless = RESTLESS.iter().any(|restless| name.starts_with(restless));
+            if !is_directory && !restless && let Ok(value) = fs::read_to_string(path) {
+                machine.sysctls.insert(name, value);
+            }
+        });
+        machine
+    }
+
+    /// What is here now and was not then, or is different, one line each.
+    ///
+    /// Processes started meanwhile by somebody else, who was there then, are
+    /// somebody else's: only orphans and our own children count.
+    pub fn since(&self, then: &Self) -> Vec<String> {
+        let mut differences = Vec::new();
+        let known: BTreeSet<_> = then.processes.values().flat_map(|process| &process.namespaces).collect();
+        for (pid, process) in &self.processes {
+            if then.processes.contains_key(pid) || self.is_somebody_else_s(*pid, then) {
+                continue;
+            }
+            differences.push(format!("process {pid}: {}", process.command));
+            for namespace in process.namespaces.iter().filter(|namespace| !known.contains(namespace)) {
+                differences.push(format!("namespace {namespace} of process {pid}"));
+            }
+        }
+        let pairs = [
+            ("mount", &self.mounts, &then.mounts),
+            ("control group", &self.cgroups, &then.cgroups),
+            ("link", &self.links, &then.links),
+        ];
+        for (kind, now, then) in pairs {
+            differences.extend(now.difference(then).map(|new| format!("new {kind}: {new}")));
+            differences.extend(then.difference(now).map(|gone| format!("missing {kind}: {gone}")));
+        }
+        for (name, value) in &self.sysctls {
+            if let Some(old) = then.sysctls.get(name)
+                && old != value
+            {
+                differences.push(format!("sysctl {name}: {} was {}", value.trim(), old.trim()));
+            }
+        }
+        differences
+    }
+
+    fn is_somebody_else_s(&self, pid: i32, then: &Self) -> bool {
+        let me = i32::try_from(std::process::id()).unwrap_or_default();
+        let mut ancestor = pid;
+        while let Some(process) = self.processes.get(&ancestor) {
+            ancestor = process.parent;
+            if then.processes.contains_key(&ancestor) {
+                return ancestor != 1 && ancestor != me;
+            }
+        }
+        false
+    }
+}
+
+fn processes() -> BTreeMap<i32, Process> {
+    let mut found = BTreeMap::new();
+    for name in names("/proc") {
+        let Ok(pid) = name.parse::<i32>() else { continue };
+        let directory = Path::new("/proc").join(name);
+        let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap_or_default();
+        let command = read("cmdline").replace('\0', " ").trim().to_owned();
+        let status = read("status");
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let zombie = field("State:").is_some_and(|state| state.starts_with('Z'));
+        // Threads of the kernel have no command line, and are not ours.
+        if command.is_empty() && !zombie {
+            continue;
+        }
+        let namespaces = names(directory.join("ns"))
+            .iter()
+            .filter_map(|kind| fs::read_link(directory.join("ns").join(kind)).ok())
+            .map(|target| target.display().to_string())
+            .collect();
+        let parent = field("PPid:").and_then(|parent| parent.parse().ok()).unwrap_or_default();
+        let command = if zombie { format!("{} (dead, not buried)", field("Name:").unwrap_or_default()) } else { command };
+        found.insert(pid, Process { parent, command, namespaces });
+    }
+    found
+}
+
+fn lines(file: &str) -> BTreeSet<String> {
+    fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+fn names(directory: impl AsRef<Path>) -> BTreeSet<String> {
+    fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+/// Visits everything below a directory, following no links.
+fn visit(directory: &Path, see: &mut impl FnMut(&Path, bool)) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        see(&entry.path(), kind.is_dir());
+        if kind.is_dir() {
+            visit(&entry.path(), see);
+        }
+    }
+}

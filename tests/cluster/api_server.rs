@@ -1,0 +1,67 @@
+//! The API server fails, and everybody survives it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use floe_testbed::cluster::namespace::TestNamespace;
+use floe_testbed::cluster::{shared, wait};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::Api;
+
+use crate::LIMIT;
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn the_api_server_survives_kill_and_restart_and_so_does_everything_in_it() -> Result<()> {
+    let cluster = shared::alone().await;
+    let namespace = TestNamespace::create(&cluster, "api").await?;
+    namespace.kubectl(&["create", "deployment", "web", "--image=nginx:1.7.9"])?;
+    let before = namespace.ready_pods("app=web", 1, LIMIT).await?;
+
+    cluster.kill_api_server().await?;
+    let nodes: Api<Node> = Api::all(cluster.client().await?);
+    assert!(nodes.get("node-1").await.is_err(), "nobody answers for it");
+    cluster.start_api_server().await?;
+    wait::until("the API server answers", LIMIT, async || Ok(Some(nodes.get("node-1").await?))).await?;
+
+    // The same pod still runs, and the rest of the control plane works again.
+    namespace.kubectl(&["scale", "deployment", "web", "--replicas=2"])?;
+    let after = namespace.ready_pods("app=web", 2, LIMIT).await?;
+    assert!(after.iter().any(|pod| pod.metadata.uid == before[0].metadata.uid));
+    for node in ["node-1", "node-2", "node-3"] {
+        cluster.wait_for_node(node, true, LIMIT).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn a_node_cut_off_from_the_api_server_becomes_not_ready_and_the_others_do_not() -> Result<()> {
+    let cluster = shared::alone().await;
+    cluster.cut_off_from_api_server(Some("node-2")).await?;
+    cluster.wait_for_node("node-2", false, LIMIT).await?;
+    for node in ["node-1", "node-3"] {
+        cluster.wait_for_node(node, true, Duration::ZERO).await?;
+    }
+    // Only the API server is out of reach; the node itself is not.
+    cluster.outside().await?.network_script("ping -c 1 -W 2 10.200.0.12")?;
+    cluster.reunite_with_api_server(Some("node-2")).await?;
+    cluster.wait_for_node("node-2", true, LIMIT).await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn a_slow_api_server_takes_at_least_as_long_as_it_was_told_to() -> Result<()> {
+    let cluster = shared::alone().await;
+    let nodes: Api<Node> = Api::all(cluster.client().await?);
+    nodes.get("node-1").await?;
+    let delay = Duration::from_millis(300);
+    cluster.slow_api_server(delay).await?;
+    let asked = Instant::now();
+    nodes.get("node-1").await?;
+    let took = asked.elapsed();
+    cluster.slow_api_server(Duration::ZERO).await?;
+    // A lower bound only: there and back again.
+    assert!(took >= 2 * delay, "{took:?}");
+    Ok(())
+}

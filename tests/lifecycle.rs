@@ -1,0 +1,133 @@
+//! A cluster comes and goes: what it refuses, and that it leaves nothing behind.
+//!
+//! These tests look at the whole machine, so they run one after the other and
+//! with no other test beside them.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use floe_testbed::cluster::namespace::TestNamespace;
+use floe_testbed::cluster::spec::ClusterSpec;
+use floe_testbed::cluster::{Cluster, wait, wait_until_gone};
+use floe_testbed::host::sibling_program;
+use floe_testbed::leftovers::Machine;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, ListParams};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::sync::Mutex;
+
+const LIMIT: Duration = Duration::from_secs(90);
+const NAME: &str = "lifecycle";
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+/// Nothing is left, as soon as the kernel has finished clearing away.
+async fn nothing_is_left_since(before: &Machine) -> Result<()> {
+    wait::until("nothing is left", Duration::from_secs(15), async || {
+        let left = Machine::look().since(before);
+        anyhow::ensure!(left.is_empty(), "left behind:\n{}", left.join("\n"));
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// Runs pods on the cluster, so that there is something to leave behind.
+async fn busy(cluster: &Cluster) -> Result<()> {
+    let namespace = TestNamespace::create(cluster, "busy").await?;
+    namespace.kubectl(&["create", "deployment", "web", "--image=nginx:1.7.9", "--replicas=2"])?;
+    namespace.kubectl(&["expose", "deployment", "web", "--port=80"])?;
+    namespace.ready_pods("app=web", 2, LIMIT).await?;
+    // The namespace goes with the cluster; its deletion is left unfinished.
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn after_down_nothing_is_left_and_a_second_cluster_of_the_name_is_refused_before() -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let before = Machine::look();
+    let spec = ClusterSpec::new(NAME).nodes(2);
+    let cluster = Cluster::up(&spec).await?;
+    busy(&cluster).await?;
+
+    let second = Cluster::up(&spec).await.err().context("a second cluster started over the first")?;
+    assert!(format!("{second:#}").contains("already running"), "{second:#}");
+    cluster.wait_for_node("node-1", true, LIMIT).await.context("the refusal hurt the first")?;
+
+    cluster.power_off("node-2").await?;
+    assert!(Cluster::down(NAME).await?);
+    drop(cluster);
+    nothing_is_left_since(&before).await?;
+    assert!(!Cluster::down(NAME).await?, "down again finds nothing to do");
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn a_crash_of_the_caller_ends_the_cluster_and_leaves_nothing() -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    for signal in [Signal::SIGKILL, Signal::SIGINT] {
+        let before = Machine::look();
+        let mut caller = Command::new(sibling_program("xtask")?)
+            .args(["cluster", "up", "--name", NAME, "--nodes", "1"])
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let progress = BufReader::new(caller.stderr.take().context("it is piped")?);
+        let mut lines = progress.lines();
+        lines
+            .by_ref()
+            .find(|line| line.as_ref().is_ok_and(|line| line.contains("starting 1 nodes")))
+            .context("it never got to the nodes")??;
+        kill(Pid::from_raw(i32::try_from(caller.id())?), signal)?;
+        caller.wait()?;
+        wait_until_gone(NAME)?;
+        nothing_is_left_since(&before).await.with_context(|| format!("after {signal}"))?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn up_after_a_crash_of_the_supervisor_cleans_up_and_works() -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let before = Machine::look();
+    let spec = ClusterSpec::new(NAME).nodes(1);
+    let crashed = Cluster::up(&spec).await?;
+    busy(&crashed).await?;
+    let supervisor = crashed.status().await?.supervisor;
+    kill(Pid::from_raw(i32::try_from(supervisor)?), Signal::SIGKILL)?;
+    drop(crashed);
+
+    let cluster = Cluster::up(&spec).await?;
+    busy(&cluster).await?;
+    drop(cluster);
+    nothing_is_left_since(&before).await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn fake_nodes_are_ready_run_pods_and_let_them_go() -> Result<()> {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let cluster = Cluster::up(&ClusterSpec::new(NAME).nodes(1).fake_nodes(50)).await?;
+    let nodes: Api<Node> = Api::all(cluster.client().await?);
+    let fake = ListParams::default().labels("floe.dev/fake-node");
+    assert_eq!(nodes.list(&fake).await?.items.len(), 50);
+
+    let namespace = TestNamespace::create(&cluster, "scale").await?;
+    namespace.apply(
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: many}, spec: {replicas: 200, selector: {matchLabels: \
+         {app: many}}, template: {metadata: {labels: {app: many}}, spec: {nodeSelector: {floe.dev/fake-node: 'true'}, \
+         containers: [{name: main, image: none}]}}}}",
+    )?;
+    namespace.ready_pods("app=many", 200, LIMIT).await?;
+    // Past the grace period they are still Ready: somebody renews their leases.
+    cluster.wait_for_node("fake-50", true, LIMIT).await?;
+    namespace.kubectl(&["scale", "deployment", "many", "--replicas=0"])?;
+    wait::until("all pods are gone", LIMIT, async || {
+        Ok(namespace.api::<Pod>().list(&ListParams::default()).await?.items.is_empty().then_some(()))
+    })
+    .await
+}

@@ -1,0 +1,3 @@
+//! Tests in network namespaces of their own: no cluster, only the kernel.
+
+mod lab;
