@@ -37,7 +37,13 @@ async fn nothing_is_left_since(before: &Machine) -> Result<()> {
 /// Runs pods on the cluster, so that there is something to leave behind.
 async fn busy(cluster: &Cluster) -> Result<()> {
     let namespace = TestNamespace::create(cluster, "busy").await?;
-    namespace.kubectl(&["create", "deployment", "web", "--image=nginx:1.7.9", "--replicas=2"])?;
+    namespace.kubectl(&[
+        "create",
+        "deployment",
+        "web",
+        "--image=nginx:1.7.9",
+        "--replicas=2",
+    ])?;
     namespace.kubectl(&["expose", "deployment", "web", "--port=80"])?;
     namespace.ready_pods("app=web", 2, LIMIT).await?;
     // The namespace goes with the cluster; its deletion is left unfinished.
@@ -46,22 +52,34 @@ async fn busy(cluster: &Cluster) -> Result<()> {
 
 #[tokio::test]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
-async fn after_down_nothing_is_left_and_a_second_cluster_of_the_name_is_refused_before() -> Result<()> {
+async fn after_down_nothing_is_left_and_a_second_cluster_of_the_name_is_refused_before()
+-> Result<()> {
     let _alone = ONE_AT_A_TIME.lock().await;
     let before = Machine::look();
     let spec = ClusterSpec::new(NAME).nodes(2);
-    let cluster = Cluster::up(&spec).await?;
+    let cluster = Cluster::up(&spec)?;
     busy(&cluster).await?;
 
-    let second = Cluster::up(&spec).await.err().context("a second cluster started over the first")?;
-    assert!(format!("{second:#}").contains("already running"), "{second:#}");
-    cluster.wait_for_node("node-1", true, LIMIT).await.context("the refusal hurt the first")?;
+    let second = Cluster::up(&spec)
+        .err()
+        .context("a second cluster started over the first")?;
+    assert!(
+        format!("{second:#}").contains("already running"),
+        "{second:#}"
+    );
+    cluster
+        .wait_for_node("node-1", true, LIMIT)
+        .await
+        .context("the refusal hurt the first")?;
 
     cluster.power_off("node-2").await?;
     assert!(Cluster::down(NAME).await?);
     drop(cluster);
     nothing_is_left_since(&before).await?;
-    assert!(!Cluster::down(NAME).await?, "down again finds nothing to do");
+    assert!(
+        !Cluster::down(NAME).await?,
+        "down again finds nothing to do"
+    );
     Ok(())
 }
 
@@ -79,12 +97,17 @@ async fn a_crash_of_the_caller_ends_the_cluster_and_leaves_nothing() -> Result<(
         let mut lines = progress.lines();
         lines
             .by_ref()
-            .find(|line| line.as_ref().is_ok_and(|line| line.contains("starting 1 nodes")))
+            .find(|line| {
+                line.as_ref()
+                    .is_ok_and(|line| line.contains("starting 1 nodes"))
+            })
             .context("it never got to the nodes")??;
         kill(Pid::from_raw(i32::try_from(caller.id())?), signal)?;
         caller.wait()?;
         wait_until_gone(NAME)?;
-        nothing_is_left_since(&before).await.with_context(|| format!("after {signal}"))?;
+        nothing_is_left_since(&before)
+            .await
+            .with_context(|| format!("after {signal}"))?;
     }
     Ok(())
 }
@@ -95,13 +118,13 @@ async fn up_after_a_crash_of_the_supervisor_cleans_up_and_works() -> Result<()> 
     let _alone = ONE_AT_A_TIME.lock().await;
     let before = Machine::look();
     let spec = ClusterSpec::new(NAME).nodes(1);
-    let crashed = Cluster::up(&spec).await?;
+    let crashed = Cluster::up(&spec)?;
     busy(&crashed).await?;
     let supervisor = crashed.status().await?.supervisor;
     kill(Pid::from_raw(i32::try_from(supervisor)?), Signal::SIGKILL)?;
     drop(crashed);
 
-    let cluster = Cluster::up(&spec).await?;
+    let cluster = Cluster::up(&spec)?;
     busy(&cluster).await?;
     drop(cluster);
     nothing_is_left_since(&before).await
@@ -111,7 +134,7 @@ async fn up_after_a_crash_of_the_supervisor_cleans_up_and_works() -> Result<()> 
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn fake_nodes_are_ready_run_pods_and_let_them_go() -> Result<()> {
     let _alone = ONE_AT_A_TIME.lock().await;
-    let cluster = Cluster::up(&ClusterSpec::new(NAME).nodes(1).fake_nodes(50)).await?;
+    let cluster = Cluster::up(&ClusterSpec::new(NAME).nodes(1).fake_nodes(50))?;
     let nodes: Api<Node> = Api::all(cluster.client().await?);
     let fake = ListParams::default().labels("floe.dev/fake-node");
     assert_eq!(nodes.list(&fake).await?.items.len(), 50);
@@ -127,7 +150,13 @@ async fn fake_nodes_are_ready_run_pods_and_let_them_go() -> Result<()> {
     cluster.wait_for_node("fake-50", true, LIMIT).await?;
     namespace.kubectl(&["scale", "deployment", "many", "--replicas=0"])?;
     wait::until("all pods are gone", LIMIT, async || {
-        Ok(namespace.api::<Pod>().list(&ListParams::default()).await?.items.is_empty().then_some(()))
+        Ok(namespace
+            .api::<Pod>()
+            .list(&ListParams::default())
+            .await?
+            .items
+            .is_empty()
+            .then_some(()))
     })
     .await
 }

@@ -22,12 +22,19 @@ async fn the_api_server_survives_kill_and_restart_and_so_does_everything_in_it()
     let nodes: Api<Node> = Api::all(cluster.client().await?);
     assert!(nodes.get("node-1").await.is_err(), "nobody answers for it");
     cluster.start_api_server().await?;
-    wait::until("the API server answers", LIMIT, async || Ok(Some(nodes.get("node-1").await?))).await?;
+    wait::until("the API server answers", LIMIT, async || {
+        Ok(Some(nodes.get("node-1").await?))
+    })
+    .await?;
 
     // The same pod still runs, and the rest of the control plane works again.
     namespace.kubectl(&["scale", "deployment", "web", "--replicas=2"])?;
     let after = namespace.ready_pods("app=web", 2, LIMIT).await?;
-    assert!(after.iter().any(|pod| pod.metadata.uid == before[0].metadata.uid));
+    assert!(
+        after
+            .iter()
+            .any(|pod| pod.metadata.uid == before[0].metadata.uid)
+    );
     for node in ["node-1", "node-2", "node-3"] {
         cluster.wait_for_node(node, true, LIMIT).await?;
     }
@@ -36,7 +43,8 @@ async fn the_api_server_survives_kill_and_restart_and_so_does_everything_in_it()
 
 #[tokio::test]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
-async fn a_node_cut_off_from_the_api_server_becomes_not_ready_and_the_others_do_not() -> Result<()> {
+async fn a_node_cut_off_from_the_api_server_becomes_not_ready_and_the_others_do_not() -> Result<()>
+{
     let cluster = shared::alone().await;
     cluster.cut_off_from_api_server(Some("node-2")).await?;
     cluster.wait_for_node("node-2", false, LIMIT).await?;
@@ -44,7 +52,10 @@ async fn a_node_cut_off_from_the_api_server_becomes_not_ready_and_the_others_do_
         cluster.wait_for_node(node, true, Duration::ZERO).await?;
     }
     // Only the API server is out of reach; the node itself is not.
-    cluster.outside().await?.network_script("ping -c 1 -W 2 10.200.0.12")?;
+    cluster
+        .outside()
+        .await?
+        .network_script("ping -c 1 -W 2 10.200.0.12")?;
     cluster.reunite_with_api_server(Some("node-2")).await?;
     cluster.wait_for_node("node-2", true, LIMIT).await
 }

@@ -35,13 +35,19 @@ async fn web(namespace: &TestNamespace<'_>) -> Result<(Vec<Pod>, IpAddr)> {
     namespace.apply(WEB)?;
     let pods = namespace.ready_pods("app=web", 3, LIMIT).await?;
     let service = namespace.api::<Service>().get("web").await?;
-    let ip = service.spec.and_then(|spec| spec.cluster_ip).context("the Service has no address")?;
+    let ip = service
+        .spec
+        .and_then(|spec| spec.cluster_ip)
+        .context("the Service has no address")?;
     Ok((pods, ip.parse()?))
 }
 
 /// A Service is served as soon as the proxy of the asking host knows it.
 async fn get_service(from: &HostRef, to: SocketAddr) -> Result<String> {
-    wait::until("the Service answers", LIMIT, async || get(from, to).map(Some)).await
+    wait::until("the Service answers", LIMIT, async || {
+        get(from, to).map(Some)
+    })
+    .await
 }
 
 #[tokio::test]
@@ -50,7 +56,10 @@ async fn pods_on_three_nodes_answer_each_other_a_service_and_the_outside_host() 
     let cluster = shared::together().await;
     let namespace = TestNamespace::create(&cluster, "connectivity").await?;
     let (pods, service) = web(&namespace).await?;
-    let mut nodes: Vec<_> = pods.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.clone()).collect();
+    let mut nodes: Vec<_> = pods
+        .iter()
+        .filter_map(|pod| pod.spec.as_ref()?.node_name.clone())
+        .collect();
     nodes.sort();
     assert_eq!(nodes, ["node-1", "node-2", "node-3"]);
 
@@ -60,7 +69,12 @@ async fn pods_on_three_nodes_answer_each_other_a_service_and_the_outside_host() 
         for other in &pods {
             let answer = get(&network, SocketAddr::new(pod_ip(other)?, 80))?;
             // The address is not rewritten on the way: each sees the other's own.
-            let expected = format!("pod={} server={} client={}", other.name_any(), pod_ip(other)?, pod_ip(pod)?);
+            let expected = format!(
+                "pod={} server={} client={}",
+                other.name_any(),
+                pod_ip(other)?,
+                pod_ip(pod)?
+            );
             assert!(answer.contains(&expected), "{answer} lacks {expected}");
         }
         let answer = get_service(&network, SocketAddr::new(service, 80)).await?;
@@ -80,7 +94,10 @@ async fn pods_reach_the_api_server_at_its_service_address() -> Result<()> {
     for pod in &pods {
         let answer = get_service(&cluster.pod_network(pod)?, "10.96.0.1:443".parse()?).await?;
         // It speaks TLS only, and says so to whoever does not.
-        assert!(answer.contains("HTTP request to an HTTPS server"), "{answer}");
+        assert!(
+            answer.contains("HTTP request to an HTTPS server"),
+            "{answer}"
+        );
     }
     Ok(())
 }
@@ -117,13 +134,18 @@ webhooks:
                 namespace.kubectl(&["delete", "configmap", "probe"])?;
                 Ok(None)
             }
-            Err(error) if format!("{error:#}").contains("reach.testbed.floe.dev") => Ok(Some(format!("{error:#}"))),
+            Err(error) if format!("{error:#}").contains("reach.testbed.floe.dev") => {
+                Ok(Some(format!("{error:#}")))
+            }
             Err(error) => Err(error),
         }
     })
     .await;
     namespace.kubectl(&["delete", "validatingwebhookconfiguration", name])?;
     let refused = refused?;
-    assert!(refused.contains("server gave HTTP response to HTTPS client"), "{refused}");
+    assert!(
+        refused.contains("server gave HTTP response to HTTPS client"),
+        "{refused}"
+    );
     Ok(())
 }

@@ -23,15 +23,29 @@ struct Extender {
 
 impl Extender {
     fn calls(&self, verb: &str) -> Vec<Value> {
-        let calls = self.calls.lock().unwrap();
-        calls.iter().filter(|(called, _)| called == verb).map(|(_, body)| body.clone()).collect()
+        let calls = self.calls.lock().expect("nobody panics while holding it");
+        calls
+            .iter()
+            .filter(|(called, _)| called == verb)
+            .map(|(_, body)| body.clone())
+            .collect()
     }
 }
 
-async fn answer(State(extender): State<Extender>, Path(verb): Path<String>, Json(body): Json<Value>) -> Json<Value> {
-    extender.calls.lock().unwrap().push((verb.clone(), body.clone()));
+async fn answer(
+    State(extender): State<Extender>,
+    Path(verb): Path<String>,
+    Json(body): Json<Value>,
+) -> Json<Value> {
+    extender
+        .calls
+        .lock()
+        .expect("nobody panics while holding it")
+        .push((verb.clone(), body.clone()));
     Json(match verb.as_str() {
-        "filter" => json!({ "NodeNames": ["node-2", "node-3"], "FailedNodes": { "node-1": "kept free" } }),
+        "filter" => {
+            json!({ "NodeNames": ["node-2", "node-3"], "FailedNodes": { "node-1": "kept free" } })
+        }
         "priority" => json!([{ "Host": "node-2", "Score": 10 }, { "Host": "node-3", "Score": 0 }]),
         "bind" => match bind(&extender.client, &body).await {
             Ok(()) => json!({ "Error": "" }),
@@ -43,7 +57,11 @@ async fn answer(State(extender): State<Extender>, Path(verb): Path<String>, Json
 
 /// The binder posts the Binding itself.
 async fn bind(client: &kube::Client, body: &Value) -> Result<()> {
-    let field = |name: &str| body[name].as_str().with_context(|| format!("no {name} in {body}"));
+    let field = |name: &str| {
+        body[name]
+            .as_str()
+            .with_context(|| format!("no {name} in {body}"))
+    };
     let pods: Api<Pod> = Api::namespaced(client.clone(), field("PodNamespace")?);
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding",
@@ -51,7 +69,12 @@ async fn bind(client: &kube::Client, body: &Value) -> Result<()> {
         "target": { "apiVersion": "v1", "kind": "Node", "name": field("Node")? },
     });
     let _: Value = pods
-        .create_subresource("binding", field("PodName")?, &PostParams::default(), &binding)
+        .create_subresource(
+            "binding",
+            field("PodName")?,
+            &PostParams::default(),
+            &binding,
+        )
         .await?;
     Ok(())
 }
@@ -61,11 +84,16 @@ async fn bind(client: &kube::Client, body: &Value) -> Result<()> {
 async fn the_scheduler_asks_the_extender_about_float_ip_pods_only() -> Result<()> {
     let cluster = shared::together().await;
     let namespace = TestNamespace::create(&cluster, "extender").await?;
-    let extender = Extender { client: cluster.client().await?, calls: Arc::default() };
+    let extender = Extender {
+        client: cluster.client().await?,
+        calls: Arc::default(),
+    };
     let control_plane = cluster.host(CONTROL_PLANE).await?;
     let listener = control_plane.network()?.listen("10.200.0.1:0".parse()?)?;
     let port = listener.local_addr()?.port();
-    let router = Router::new().route("/v1/{verb}", post(answer)).with_state(extender.clone());
+    let router = Router::new()
+        .route("/v1/{verb}", post(answer))
+        .with_state(extender.clone());
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
 
     namespace.apply(&format!(
@@ -91,13 +119,23 @@ ports: [{{ port: {port} }}]
     namespace.ready_pods("app=plain", 1, LIMIT).await?;
     // A first attempt may come before the Service is served everywhere; touching
     // a waiting pod makes the scheduler try again at once.
-    let bound = wait::until("the float IP pod is bound by the extender", LIMIT, async || {
-        if extender.calls("bind").is_empty() {
-            namespace.kubectl(&["annotate", "--overwrite", "pod", "float", &format!("try={}", now())])?;
-        }
-        let pod = namespace.api::<Pod>().get("float").await?;
-        Ok(pod.spec.and_then(|spec| spec.node_name))
-    })
+    let bound = wait::until(
+        "the float IP pod is bound by the extender",
+        LIMIT,
+        async || {
+            if extender.calls("bind").is_empty() {
+                namespace.kubectl(&[
+                    "annotate",
+                    "--overwrite",
+                    "pod",
+                    "float",
+                    &format!("try={}", now()),
+                ])?;
+            }
+            let pod = namespace.api::<Pod>().get("float").await?;
+            Ok(pod.spec.and_then(|spec| spec.node_name))
+        },
+    )
     .await?;
     server.abort();
 
@@ -105,8 +143,14 @@ ports: [{{ port: {port} }}]
     let filtered = extender.calls("filter");
     assert!(!filtered.is_empty() && !extender.calls("priority").is_empty());
     for call in &filtered {
-        assert_eq!(call["Pod"]["metadata"]["name"], "float", "only pods that ask for a float IP are asked about");
-        assert!(call["NodeNames"].is_array() && call["Nodes"].is_null(), "node names only: {call}");
+        assert_eq!(
+            call["Pod"]["metadata"]["name"], "float",
+            "only pods that ask for a float IP are asked about"
+        );
+        assert!(
+            call["NodeNames"].is_array() && call["Nodes"].is_null(),
+            "node names only: {call}"
+        );
     }
     assert_eq!(extender.calls("bind")[0]["PodName"], "float");
     Ok(())

@@ -26,6 +26,10 @@ pub fn get(from: &HostRef, to: SocketAddr) -> Result<String> {
 
 /// The address of a running pod.
 pub fn pod_ip(pod: &Pod) -> Result<IpAddr> {
-    let ip = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).context("the pod has no address")?;
+    let ip = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.pod_ip.as_deref())
+        .context("the pod has no address")?;
     Ok(ip.parse()?)
 }

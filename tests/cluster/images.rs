@@ -35,13 +35,21 @@ async fn an_image_that_nobody_made_is_refused_by_name() -> Result<()> {
     namespace.apply(&pod("typo", "nginy:1.7.9", "IfNotPresent"))?;
     let message = wait::until("the pull is refused", LIMIT, async || {
         let pod = namespace.api::<Pod>().get("typo").await?;
-        let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
-        let waiting = statuses.into_iter().find_map(|container| container.state?.waiting);
+        let statuses = pod
+            .status
+            .and_then(|status| status.container_statuses)
+            .unwrap_or_default();
+        let waiting = statuses
+            .into_iter()
+            .find_map(|container| container.state?.waiting);
         Ok(waiting.filter(|waiting| waiting.reason.as_deref() == Some("ErrImagePull")))
     })
     .await?
     .message
     .context("the refusal has no message")?;
-    assert!(message.contains("nginy") && message.contains("not found"), "{message}");
+    assert!(
+        message.contains("nginy") && message.contains("not found"),
+        "{message}"
+    );
     Ok(())
 }

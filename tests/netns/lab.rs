@@ -18,9 +18,18 @@ fn hosts_answer_each_other_in_both_families_and_the_wire_shows_it() {
     left.network_script("ping -c 1 -W 2 10.9.0.2").unwrap();
     left.network_script("ping -c 1 -W 2 fd00:9::2").unwrap();
 
-    wire.wait_for(SOON, |line| line.contains("ARP") && line.contains("who-has 10.9.0.2")).unwrap();
-    wire.wait_for(SOON, |line| line.contains("10.9.0.2 > 10.9.0.1: ICMP echo reply")).unwrap();
-    wire.wait_for(SOON, |line| line.contains("fd00:9::2 > fd00:9::1: ICMP6, echo reply")).unwrap();
+    wire.wait_for(SOON, |line| {
+        line.contains("ARP") && line.contains("who-has 10.9.0.2")
+    })
+    .unwrap();
+    wire.wait_for(SOON, |line| {
+        line.contains("10.9.0.2 > 10.9.0.1: ICMP echo reply")
+    })
+    .unwrap();
+    wire.wait_for(SOON, |line| {
+        line.contains("fd00:9::2 > fd00:9::1: ICMP6, echo reply")
+    })
+    .unwrap();
 }
 
 #[test]
@@ -45,11 +54,17 @@ fn a_host_has_a_name_processes_and_sockets_of_its_own() {
     assert!(first.contains("anchor"), "{first}");
     // A socket opened inside is reached from the other host, and from nowhere else.
     let network = right.network().unwrap();
-    let listener = network.run(|| std::net::TcpListener::bind("10.9.0.2:80")).unwrap();
+    let listener = network
+        .run(|| std::net::TcpListener::bind("10.9.0.2:80"))
+        .unwrap();
     let address = listener.local_addr().unwrap();
     let left = lab.host("left").unwrap().network().unwrap();
-    left.run(|| std::net::TcpStream::connect_timeout(&address, SOON)).unwrap();
-    assert!(std::net::TcpListener::bind(address).is_err(), "the machine itself has no such address");
+    left.run(|| std::net::TcpStream::connect_timeout(&address, SOON))
+        .unwrap();
+    assert!(
+        std::net::TcpListener::bind(address).is_err(),
+        "the machine itself has no such address"
+    );
 }
 
 #[test]
@@ -59,13 +74,22 @@ fn a_lab_leaves_nothing_behind_even_with_programs_running() {
     let mut orphan = {
         let lab = Lab::new(&["left"]).unwrap();
         let left = lab.host("left").unwrap();
-        let sleeper = left.command(Inside::Host, "sleep").arg("3600").spawn().unwrap();
-        left.shell("mount -t tmpfs tmpfs /mnt; sleep 3600 >/dev/null 2>&1 &").unwrap();
+        let sleeper = left
+            .command(Inside::Host, "sleep")
+            .arg("3600")
+            .spawn()
+            .unwrap();
+        left.shell("mount -t tmpfs tmpfs /mnt; sleep 3600 >/dev/null 2>&1 &")
+            .unwrap();
         sleeper
     };
     // The kernel ended it with its host.
     orphan.wait().unwrap();
     let mine = |line: &String| line.contains("sleep 3600") || line.contains("tmpfs /mnt");
-    let left: Vec<_> = Machine::look().since(&before).into_iter().filter(mine).collect();
+    let left: Vec<_> = Machine::look()
+        .since(&before)
+        .into_iter()
+        .filter(mine)
+        .collect();
     assert!(left.is_empty(), "{left:#?}");
 }

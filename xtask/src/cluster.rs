@@ -105,7 +105,7 @@ pub fn run(command: Command) -> Result<()> {
 
 /// Builds the testbed's own programs, which the cluster consists of in part.
 pub fn build_programs() -> Result<()> {
-    let status = process::Command::new(env!("CARGO"))
+    let status = process::Command::new(crate::tools::cargo())
         .current_dir(crate::workspace())
         .args(["build", "--quiet", "--package", "floe-testbed", "--bins"])
         .status()
@@ -125,7 +125,7 @@ async fn up(spec: &ClusterSpec) -> Result<()> {
             spec.name
         );
     }
-    let cluster = Cluster::up(spec).await?;
+    let cluster = Cluster::up(spec)?;
     let status = cluster.status().await?;
     cluster.detach()?;
     print(&describe(&status)?)

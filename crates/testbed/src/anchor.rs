@@ -34,8 +34,14 @@ pub fn run(name: &str, disk: Option<&Path>) -> Result<()> {
     }
     // Last of all: what was moved about above must not spread. From now on
     // mounts of containers do, as on any node.
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SHARED, None::<&str>)
-        .context("cannot let mounts spread")?;
+    mount(
+        None::<&str>,
+        "/",
+        None::<&str>,
+        MsFlags::MS_REC | MsFlags::MS_SHARED,
+        None::<&str>,
+    )
+    .context("cannot let mounts spread")?;
     let mut children = SigSet::empty();
     children.add(Signal::SIGCHLD);
     children.thread_block().context("cannot block SIGCHLD")?;
@@ -58,7 +64,16 @@ fn reap() {
 }
 
 fn prepare_node(disk: &Path) -> Result<()> {
-    for directory in ["kubelet", "containerd", "cni", "log", "etc", "etc-work", "cni-bin", "sysctl"] {
+    for directory in [
+        "kubelet",
+        "containerd",
+        "cni",
+        "log",
+        "etc",
+        "etc-work",
+        "cni-bin",
+        "sysctl",
+    ] {
         let path = disk.join(directory);
         fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
     }
@@ -67,8 +82,14 @@ fn prepare_node(disk: &Path) -> Result<()> {
         "lowerdir=/etc,upperdir={0}/etc,workdir={0}/etc-work",
         disk.display()
     );
-    mount(Some("overlay"), "/etc", Some("overlay"), MsFlags::empty(), Some(etc.as_str()))
-        .context("cannot lay the node's own /etc over the machine's")?;
+    mount(
+        Some("overlay"),
+        "/etc",
+        Some("overlay"),
+        MsFlags::empty(),
+        Some(etc.as_str()),
+    )
+    .context("cannot lay the node's own /etc over the machine's")?;
     for volatile in ["/run", "/var/lib", "/opt"] {
         mount_fresh("tmpfs", volatile)?;
     }
@@ -91,11 +112,23 @@ fn prepare_node(disk: &Path) -> Result<()> {
 fn remount_sys() -> Result<()> {
     // Any existing directory below which nothing of ours is looked for will do.
     let aside = "/mnt";
-    mount(Some("/sys/fs/cgroup"), aside, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
-        .context("cannot carry /sys/fs/cgroup over")?;
+    mount(
+        Some("/sys/fs/cgroup"),
+        aside,
+        None::<&str>,
+        MsFlags::MS_BIND | MsFlags::MS_REC,
+        None::<&str>,
+    )
+    .context("cannot carry /sys/fs/cgroup over")?;
     mount_fresh("sysfs", "/sys")?;
-    mount(Some(aside), "/sys/fs/cgroup", None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)
-        .context("cannot bring /sys/fs/cgroup back")?;
+    mount(
+        Some(aside),
+        "/sys/fs/cgroup",
+        None::<&str>,
+        MsFlags::MS_BIND | MsFlags::MS_REC,
+        None::<&str>,
+    )
+    .context("cannot bring /sys/fs/cgroup back")?;
     nix::mount::umount2(aside, nix::mount::MntFlags::MNT_DETACH)
         .context("cannot release the carried control groups")?;
     Ok(())

@@ -29,13 +29,22 @@ impl HostRef {
             .stderr(Stdio::piped())
             .spawn()
             .context("cannot run tcpdump")?;
-        let (packets, remarks) = tcpdump.stdout.take().zip(tcpdump.stderr.take()).context("both are piped")?;
+        let (packets, remarks) = tcpdump
+            .stdout
+            .take()
+            .zip(tcpdump.stderr.take())
+            .context("both are piped")?;
         let mut said = String::new();
         let mut remarks = BufReader::new(remarks);
         while !said.contains("listening on") {
             if remarks.read_line(&mut said)? == 0 {
                 let _ = tcpdump.wait();
-                bail!("tcpdump on {} of {} failed: {}", link, self.name, said.trim_end());
+                bail!(
+                    "tcpdump on {} of {} failed: {}",
+                    link,
+                    self.name,
+                    said.trim_end()
+                );
             }
         }
         // Drained, or it would block when the pipe is full.
@@ -44,7 +53,10 @@ impl HostRef {
         let sink = seen.clone();
         thread::spawn(move || {
             for line in BufReader::new(packets).lines().map_while(Result::ok) {
-                sink.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                sink.0
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(line);
                 sink.1.notify_all();
             }
         });
@@ -55,7 +67,11 @@ impl HostRef {
 impl Capture {
     /// The packets so far, one line each.
     pub fn packets(&self) -> Vec<String> {
-        self.seen.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Waits for a packet whose line satisfies `wanted`.
@@ -68,7 +84,11 @@ impl Capture {
             .wait_timeout_while(guard, limit, |lines| found(lines).is_none())
             .unwrap_or_else(PoisonError::into_inner);
         found(&lines).with_context(|| {
-            format!("no such packet within {} s; seen:\n{}", limit.as_secs(), lines.join("\n"))
+            format!(
+                "no such packet within {} s; seen:\n{}",
+                limit.as_secs(),
+                lines.join("\n")
+            )
         })
     }
 }

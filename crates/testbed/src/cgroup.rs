@@ -37,6 +37,7 @@ impl Cgroup {
     }
 
     /// A child group.
+    #[must_use]
     pub fn child(&self, name: &str) -> Self {
         Self::new(format!("{}/{name}", self.name))
     }
@@ -48,7 +49,9 @@ impl Cgroup {
 
     /// Whether it exists in any hierarchy.
     pub fn exists(&self) -> bool {
-        hierarchies().iter().any(|hierarchy| hierarchy.join(&self.name).exists())
+        hierarchies()
+            .iter()
+            .any(|hierarchy| hierarchy.join(&self.name).exists())
     }
 
     /// Creates the group, able to hold both processes and groups of a kubelet.
@@ -95,7 +98,10 @@ impl Cgroup {
     /// Bytes of memory charged to this group and the groups below it.
     pub fn memory(&self) -> io::Result<u64> {
         let file = match layout() {
-            Layout::V1 => Path::new(ROOT).join("memory").join(&self.name).join("memory.usage_in_bytes"),
+            Layout::V1 => Path::new(ROOT)
+                .join("memory")
+                .join(&self.name)
+                .join("memory.usage_in_bytes"),
             Layout::V2 => Path::new(ROOT).join(&self.name).join("memory.current"),
         };
         let text = fs::read_to_string(file)?;
@@ -141,7 +147,9 @@ impl Cgroup {
         let mut result = Ok(());
         for hierarchy in hierarchies() {
             let mut directories = Vec::new();
-            walk(&hierarchy.join(&self.name), &mut |dir| directories.push(dir.to_owned()));
+            walk(&hierarchy.join(&self.name), &mut |dir| {
+                directories.push(dir.to_owned());
+            });
             // Children come after their parents in the walk.
             for directory in directories.iter().rev() {
                 if let Err(error) = fs::remove_dir(directory)
@@ -157,7 +165,10 @@ impl Cgroup {
     fn set_frozen(&self, frozen: bool) -> io::Result<()> {
         match layout() {
             Layout::V1 => fs::write(
-                Path::new(ROOT).join("freezer").join(&self.name).join("freezer.state"),
+                Path::new(ROOT)
+                    .join("freezer")
+                    .join(&self.name)
+                    .join("freezer.state"),
                 if frozen { "FROZEN" } else { "THAWED" },
             ),
             Layout::V2 => fs::write(
@@ -199,7 +210,10 @@ fn hierarchies() -> Vec<PathBuf> {
 fn member_hierarchies() -> Vec<PathBuf> {
     match layout() {
         Layout::V2 => hierarchies(),
-        Layout::V1 => vec![Path::new(ROOT).join("freezer"), Path::new(ROOT).join("memory")],
+        Layout::V1 => vec![
+            Path::new(ROOT).join("freezer"),
+            Path::new(ROOT).join("memory"),
+        ],
     }
 }
 
@@ -214,7 +228,10 @@ fn inherit(parent: &Path, child: &Path) -> io::Result<()> {
     if layout() == Layout::V2 {
         let available = fs::read_to_string(parent.join("cgroup.controllers"))?;
         for controller in available.split_whitespace() {
-            fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"))?;
+            fs::write(
+                parent.join("cgroup.subtree_control"),
+                format!("+{controller}"),
+            )?;
         }
     }
     Ok(())

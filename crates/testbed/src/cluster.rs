@@ -36,17 +36,50 @@ use spec::ClusterSpec;
 
 /// Programs that a cluster needs beside Kubernetes itself.
 const NEEDS: &[Need] = &[
-    Need { program: "etcd", package: "etcd-server" },
-    Need { program: "containerd", package: "containerd" },
-    Need { program: "runc", package: "runc" },
-    Need { program: "ip", package: "iproute2" },
-    Need { program: "nft", package: "nftables" },
-    Need { program: "conntrack", package: "conntrack" },
-    Need { program: "tcpdump", package: "tcpdump" },
-    Need { program: "ping", package: "iputils-ping" },
-    Need { program: "sysctl", package: "procps" },
-    Need { program: BUSYBOX, package: "busybox-static" },
-    Need { program: "/usr/lib/cni/ptp", package: "containernetworking-plugins" },
+    Need {
+        program: "etcd",
+        package: "etcd-server",
+    },
+    Need {
+        program: "containerd",
+        package: "containerd",
+    },
+    Need {
+        program: "runc",
+        package: "runc",
+    },
+    Need {
+        program: "ip",
+        package: "iproute2",
+    },
+    Need {
+        program: "nft",
+        package: "nftables",
+    },
+    Need {
+        program: "conntrack",
+        package: "conntrack",
+    },
+    Need {
+        program: "tcpdump",
+        package: "tcpdump",
+    },
+    Need {
+        program: "ping",
+        package: "iputils-ping",
+    },
+    Need {
+        program: "sysctl",
+        package: "procps",
+    },
+    Need {
+        program: BUSYBOX,
+        package: "busybox-static",
+    },
+    Need {
+        program: "/usr/lib/cni/ptp",
+        package: "containernetworking-plugins",
+    },
 ];
 
 /// A running cluster.
@@ -68,7 +101,7 @@ struct Lifeline {
 impl Cluster {
     /// Brings a cluster up; it ends when the handle is dropped or this process
     /// ends, however it ends.
-    pub async fn up(spec: &ClusterSpec) -> Result<Self> {
+    pub fn up(spec: &ClusterSpec) -> Result<Self> {
         spec.validate()?;
         require_root()?;
         packages::ensure(NEEDS)?;
@@ -91,7 +124,12 @@ impl Cluster {
             return Ok(None);
         }
         let kubectl = Programs::ensure()?.path(Program::Kubectl).to_owned();
-        Ok(Some(Self { name: name.to_owned(), paths, kubectl, lifeline: None }))
+        Ok(Some(Self {
+            name: name.to_owned(),
+            paths,
+            kubectl,
+            lifeline: None,
+        }))
     }
 
     /// Lets the cluster outlive this process.
@@ -151,6 +189,30 @@ impl Cluster {
         command
     }
 
+    /// Applies a manifest as a person would, with `kubectl apply`; objects that
+    /// name no namespace go to `namespace`.
+    pub fn apply(&self, manifest: &str, namespace: &str) -> Result<()> {
+        let mut kubectl = self
+            .kubectl()
+            .args(["apply", "--namespace", namespace, "--filename", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot run kubectl")?;
+        let mut stdin = kubectl.stdin.take().context("its input is piped")?;
+        stdin.write_all(manifest.as_bytes())?;
+        drop(stdin);
+        let output = kubectl.wait_with_output()?;
+        if !output.status.success() {
+            bail!(
+                "kubectl apply failed: {}",
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            );
+        }
+        Ok(())
+    }
+
     /// A host that is switched on: `control-plane`, `node-N` or `outside`.
     pub async fn host(&self, name: &str) -> Result<HostRef> {
         let hosts = self.status().await?.hosts;
@@ -185,7 +247,7 @@ impl Drop for Lifeline {
 
 /// Waits until a cluster that is ending is gone, and clears up after a crash.
 pub fn wait_until_gone(name: &str) -> Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const PATIENCE: Duration = Duration::from_mins(1);
     let deadline = Instant::now() + PATIENCE;
     loop {
         match supervisor::clean_up(name) {
@@ -215,7 +277,8 @@ pub async fn client_of(kubeconfig: &Path) -> Result<Client> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Kubeconfig::read_from(kubeconfig)
         .with_context(|| format!("no access to a cluster in {}", kubeconfig.display()))?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
 }
 
@@ -236,11 +299,19 @@ fn start_supervisor(spec: &ClusterSpec, paths: &Paths) -> Result<Lifeline> {
         .args(["supervise", "--spec", &serde_json::to_string(spec)?])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(std::fs::File::options().create(true).append(true).open(&log)?)
+        .stderr(
+            std::fs::File::options()
+                .create(true)
+                .append(true)
+                .open(&log)?,
+        )
         .spawn()
         .context("cannot start the cluster's supervisor")?;
     let stdout = supervisor.stdout.take().context("its output is piped")?;
-    let lifeline = Lifeline { stdin: supervisor.stdin.take(), supervisor };
+    let lifeline = Lifeline {
+        stdin: supervisor.stdin.take(),
+        supervisor,
+    };
     let mut step: Option<Step> = None;
     for line in BufReader::new(stdout).lines() {
         match serde_json::from_str(&line?).context("the supervisor speaks in riddles")? {
@@ -264,5 +335,9 @@ fn start_supervisor(spec: &ClusterSpec, paths: &Paths) -> Result<Lifeline> {
             }
         }
     }
-    bail!("cluster {} did not come up; see {}", spec.name, log.display())
+    bail!(
+        "cluster {} did not come up; see {}",
+        spec.name,
+        log.display()
+    )
 }

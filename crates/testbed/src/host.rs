@@ -50,7 +50,11 @@ impl HostRef {
 
     /// The words after `nsenter` that lead into the host.
     pub fn nsenter_arguments(&self, inside: Inside) -> Vec<String> {
-        let mut words = vec!["--target".to_owned(), self.anchor.to_string(), "--net".to_owned()];
+        let mut words = vec![
+            "--target".to_owned(),
+            self.anchor.to_string(),
+            "--net".to_owned(),
+        ];
         if inside == Inside::Host {
             words.extend(["--mount", "--uts", "--pid", "--wd=/"].map(str::to_owned));
         }
@@ -72,7 +76,8 @@ impl HostRef {
 
     /// The network namespace of the host.
     pub fn network(&self) -> Result<NetNs> {
-        NetNs::of_process(self.anchor).with_context(|| format!("host {} is switched off", self.name))
+        NetNs::of_process(self.anchor)
+            .with_context(|| format!("host {} is switched off", self.name))
     }
 }
 
@@ -121,7 +126,10 @@ impl Host {
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start a host")?;
-        let stdout = holder.stdout.take().context("the anchor's output is piped")?;
+        let stdout = holder
+            .stdout
+            .take()
+            .context("the anchor's output is piped")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
         if line.trim() != "ready" {
@@ -131,7 +139,10 @@ impl Host {
         }
         let anchor = only_child(holder.id())
             .with_context(|| format!("host {name} died while it came up"))?;
-        let address = HostRef { name: name.to_owned(), anchor };
+        let address = HostRef {
+            name: name.to_owned(),
+            anchor,
+        };
         Ok(Self { address, holder })
     }
 

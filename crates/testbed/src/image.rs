@@ -29,7 +29,9 @@ impl Image {
     /// An image with nothing in it but a `/tmp`.
     pub fn empty() -> Self {
         let mut image = Self::default();
-        image.files.insert("tmp".to_owned(), Content::Directory { mode: 0o1777 });
+        image
+            .files
+            .insert("tmp".to_owned(), Content::Directory { mode: 0o1777 });
         image
     }
 
@@ -37,28 +39,45 @@ impl Image {
     pub fn with_shell(busybox: &Path) -> Result<Self> {
         let mut image = Self::empty();
         image.copy(busybox, "bin/busybox");
-        let applets = Command::new(busybox).arg("--list").output().context("cannot run busybox")?;
+        let applets = Command::new(busybox)
+            .arg("--list")
+            .output()
+            .context("cannot run busybox")?;
         for applet in String::from_utf8_lossy(&applets.stdout).lines() {
             if applet != "busybox" {
-                image.files.insert(format!("bin/{applet}"), Content::Link("busybox".to_owned()));
+                image
+                    .files
+                    .insert(format!("bin/{applet}"), Content::Link("busybox".to_owned()));
             }
         }
-        image.text("etc/passwd", "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n");
+        image.text(
+            "etc/passwd",
+            "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
+        );
         image.text("etc/group", "root:x:0:\nnobody:x:65534:\n");
-        image.text("etc/os-release", "ID=floe-testbed\nPRETTY_NAME=\"stand-in image of the floe testbed\"\n");
+        image.text(
+            "etc/os-release",
+            "ID=floe-testbed\nPRETTY_NAME=\"stand-in image of the floe testbed\"\n",
+        );
         image.command = vec!["/bin/sh".to_owned()];
         Ok(image)
     }
 
     /// Puts a file of the machine into the image, executable.
     pub fn copy(&mut self, from: &Path, to: &str) -> &mut Self {
-        self.files.insert(to.to_owned(), Content::Copy { from: from.to_owned() });
+        self.files.insert(
+            to.to_owned(),
+            Content::Copy {
+                from: from.to_owned(),
+            },
+        );
         self
     }
 
     /// Puts a text file into the image.
     pub fn text(&mut self, to: &str, text: &str) -> &mut Self {
-        self.files.insert(to.to_owned(), Content::Text(text.to_owned()));
+        self.files
+            .insert(to.to_owned(), Content::Text(text.to_owned()));
         self
     }
 
@@ -81,8 +100,9 @@ impl Image {
         self
     }
 
-    /// Writes the image into a registry directory under one or more names.
-    pub fn store(&self, registry: &Path, names: &[&str]) -> Result<()> {
+    /// Writes the image into a registry directory under one or more names, and
+    /// returns its digest.
+    pub fn store(&self, registry: &Path, names: &[&str]) -> Result<String> {
         let blobs = registry.join("blobs");
         fs::create_dir_all(&blobs)?;
         let layer = store_blob(&blobs, &self.layer()?)?;
@@ -103,10 +123,14 @@ impl Image {
         let manifest = store_blob(&blobs, &serde_json::to_vec(&manifest)?)?;
         for name in names {
             let reference = registry.join("repositories").join(name.replace('/', "%"));
-            fs::create_dir_all(reference.parent().context("a repository lies in a directory")?)?;
+            fs::create_dir_all(
+                reference
+                    .parent()
+                    .context("a repository lies in a directory")?,
+            )?;
             write_atomically(&reference, manifest.digest.as_bytes())?;
         }
-        Ok(())
+        Ok(manifest.digest)
     }
 
     fn layer(&self) -> Result<Vec<u8>> {
@@ -118,7 +142,8 @@ impl Image {
             header.set_mode(0o755);
             match content {
                 Content::Copy { from } => {
-                    let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+                    let bytes = fs::read(from)
+                        .with_context(|| format!("cannot read {}", from.display()))?;
                     header.set_size(bytes.len() as u64);
                     archive.append_data(&mut header, path, bytes.as_slice())?;
                 }
@@ -159,12 +184,17 @@ impl Blob {
 }
 
 fn store_blob(blobs: &Path, bytes: &[u8]) -> Result<Blob> {
-    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = Sha256::digest(bytes)
+        .iter()
+        .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let path = blobs.join(&hex);
     if !path.exists() {
         write_atomically(&path, bytes)?;
     }
-    Ok(Blob { digest: format!("sha256:{hex}"), size: bytes.len() })
+    Ok(Blob {
+        digest: format!("sha256:{hex}"),
+        size: bytes.len(),
+    })
 }
 
 /// The registry may read at any moment: a file is there whole or not at all.
@@ -172,13 +202,17 @@ fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     let directory = path.parent().context("a file lies in a directory")?;
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(bytes)?;
-    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
+    file.persist(path)
+        .with_context(|| format!("cannot write {}", path.display()))?;
     Ok(())
 }
 
 /// The shared libraries of a program, as the dynamic linker resolves them.
 fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(program).output().context("cannot run ldd")?;
+    let output = Command::new("ldd")
+        .arg(program)
+        .output()
+        .context("cannot run ldd")?;
     // `ldd` fails for a static program, which needs nothing.
     Ok(parse_ldd(&String::from_utf8_lossy(&output.stdout)))
 }
@@ -209,7 +243,10 @@ mod tests {
         let libraries = parse_ldd(text);
         assert_eq!(
             libraries,
-            [PathBuf::from("/lib/x86_64-linux-gnu/libc.so.6"), PathBuf::from("/lib64/ld-linux-x86-64.so.2")]
+            [
+                PathBuf::from("/lib/x86_64-linux-gnu/libc.so.6"),
+                PathBuf::from("/lib64/ld-linux-x86-64.so.2")
+            ]
         );
         assert!(parse_ldd("\tnot a dynamic executable\n").is_empty());
     }
@@ -219,11 +256,18 @@ mod tests {
         let registry = tempfile::tempdir().unwrap();
         let mut image = Image::empty();
         image.text("etc/motd", "hello\n");
-        image.store(registry.path(), &["nginx", "team/site"]).unwrap();
+        image
+            .store(registry.path(), &["nginx", "team/site"])
+            .unwrap();
         image.store(registry.path(), &["nginx"]).unwrap();
-        let named = |name: &str| fs::read_to_string(registry.path().join("repositories").join(name)).unwrap();
+        let named = |name: &str| {
+            fs::read_to_string(registry.path().join("repositories").join(name)).unwrap()
+        };
         assert_eq!(named("nginx"), named("team%site"));
         // Layer, configuration and manifest.
-        assert_eq!(fs::read_dir(registry.path().join("blobs")).unwrap().count(), 3);
+        assert_eq!(
+            fs::read_dir(registry.path().join("blobs")).unwrap().count(),
+            3
+        );
     }
 }

@@ -120,7 +120,9 @@ fn fits(program: Program, candidate: &Path) -> bool {
     Command::new(candidate)
         .args(arguments)
         .output()
-        .is_ok_and(|output| minor_version(&String::from_utf8_lossy(&output.stdout)) == minor_version(VERSION))
+        .is_ok_and(|output| {
+            minor_version(&String::from_utf8_lossy(&output.stdout)) == minor_version(VERSION)
+        })
 }
 
 /// `1.34` from any text that names a version such as `v1.34.4`.
@@ -171,9 +173,20 @@ fn compile(programs: &[Program], into: &Path) -> Result<()> {
     let output = Command::new("go")
         .current_dir(MODULE)
         .env("CGO_ENABLED", "0")
-        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"])
+        .args([
+            "build",
+            "-trimpath",
+            "-buildvcs=false",
+            "-ldflags",
+            &flags,
+            "-o",
+        ])
         .arg(into.join(""))
-        .args(programs.iter().map(|p| format!("k8s.io/kubernetes/cmd/{}", p.name())))
+        .args(
+            programs
+                .iter()
+                .map(|p| format!("k8s.io/kubernetes/cmd/{}", p.name())),
+        )
         .output()
         .context("cannot run go")?;
     if !output.status.success() {
@@ -191,7 +204,10 @@ mod tests {
 
     #[test]
     fn the_minor_version_is_found_in_every_program_s_way_of_saying_it() {
-        assert_eq!(minor_version("Kubernetes v1.34.4\n").as_deref(), Some("1.34"));
+        assert_eq!(
+            minor_version("Kubernetes v1.34.4\n").as_deref(),
+            Some("1.34")
+        );
         let kubectl = "Client Version: v1.32.4-dispatcher\nKustomize Version: v5.5.0\n";
         assert_eq!(minor_version(kubectl).as_deref(), Some("1.32"));
         assert_eq!(minor_version("no version here, only verbs"), None);

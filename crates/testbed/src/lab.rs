@@ -23,7 +23,10 @@ impl Lab {
         switch
             .address()
             .network_script("ip link set lo up; ip link add br0 type bridge; ip link set br0 up")?;
-        let mut lab = Self { switch, hosts: Vec::new() };
+        let mut lab = Self {
+            switch,
+            hosts: Vec::new(),
+        };
         for (number, name) in (1..).zip(names) {
             lab.add(number, name)?;
         }
@@ -46,7 +49,10 @@ impl Lab {
 
     /// Switches a host off.
     pub fn power_off(&mut self, name: &str) -> Result<()> {
-        let at = self.hosts.iter().position(|host| host.address().name == name);
+        let at = self
+            .hosts
+            .iter()
+            .position(|host| host.address().name == name);
         let at = at.with_context(|| format!("the lab has no host {name}"))?;
         let host = self.hosts.remove(at);
         host.address().network_script("ip link del eth0")?;

@@ -48,9 +48,16 @@ impl Machine {
             }
         });
         visit(Path::new("/proc/sys"), &mut |path, is_directory| {
-            let name = path.strip_prefix("/proc/sys").unwrap_or(path).display().to_string();
+            let name = path
+                .strip_prefix("/proc/sys")
+                .unwrap_or(path)
+                .display()
+                .to_string();
             let restless = RESTLESS.iter().any(|restless| name.starts_with(restless));
-            if !is_directory && !restless && let Ok(value) = fs::read_to_string(path) {
+            if !is_directory
+                && !restless
+                && let Ok(value) = fs::read_to_string(path)
+            {
                 machine.sysctls.insert(name, value);
             }
         });
@@ -63,13 +70,21 @@ impl Machine {
     /// somebody else's: only orphans and our own children count.
     pub fn since(&self, then: &Self) -> Vec<String> {
         let mut differences = Vec::new();
-        let known: BTreeSet<_> = then.processes.values().flat_map(|process| &process.namespaces).collect();
+        let known: BTreeSet<_> = then
+            .processes
+            .values()
+            .flat_map(|process| &process.namespaces)
+            .collect();
         for (pid, process) in &self.processes {
             if then.processes.contains_key(pid) || self.is_somebody_else_s(*pid, then) {
                 continue;
             }
             differences.push(format!("process {pid}: {}", process.command));
-            for namespace in process.namespaces.iter().filter(|namespace| !known.contains(namespace)) {
+            for namespace in process
+                .namespaces
+                .iter()
+                .filter(|namespace| !known.contains(namespace))
+            {
                 differences.push(format!("namespace {namespace} of process {pid}"));
             }
         }
@@ -80,13 +95,20 @@ impl Machine {
         ];
         for (kind, now, then) in pairs {
             differences.extend(now.difference(then).map(|new| format!("new {kind}: {new}")));
-            differences.extend(then.difference(now).map(|gone| format!("missing {kind}: {gone}")));
+            differences.extend(
+                then.difference(now)
+                    .map(|gone| format!("missing {kind}: {gone}")),
+            );
         }
         for (name, value) in &self.sysctls {
             if let Some(old) = then.sysctls.get(name)
                 && old != value
             {
-                differences.push(format!("sysctl {name}: {} was {}", value.trim(), old.trim()));
+                differences.push(format!(
+                    "sysctl {name}: {} was {}",
+                    value.trim(),
+                    old.trim()
+                ));
             }
         }
         differences
@@ -108,12 +130,19 @@ impl Machine {
 fn processes() -> BTreeMap<i32, Process> {
     let mut found = BTreeMap::new();
     for name in names("/proc") {
-        let Ok(pid) = name.parse::<i32>() else { continue };
+        let Ok(pid) = name.parse::<i32>() else {
+            continue;
+        };
         let directory = Path::new("/proc").join(name);
         let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap_or_default();
         let command = read("cmdline").replace('\0', " ").trim().to_owned();
         let status = read("status");
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let field = |name: &str| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
         let zombie = field("State:").is_some_and(|state| state.starts_with('Z'));
         // Threads of the kernel have no command line, and are not ours.
         if command.is_empty() && !zombie {
@@ -124,15 +153,32 @@ fn processes() -> BTreeMap<i32, Process> {
             .filter_map(|kind| fs::read_link(directory.join("ns").join(kind)).ok())
             .map(|target| target.display().to_string())
             .collect();
-        let parent = field("PPid:").and_then(|parent| parent.parse().ok()).unwrap_or_default();
-        let command = if zombie { format!("{} (dead, not buried)", field("Name:").unwrap_or_default()) } else { command };
-        found.insert(pid, Process { parent, command, namespaces });
+        let parent = field("PPid:")
+            .and_then(|parent| parent.parse().ok())
+            .unwrap_or_default();
+        let command = if zombie {
+            format!("{} (dead, not buried)", field("Name:").unwrap_or_default())
+        } else {
+            command
+        };
+        found.insert(
+            pid,
+            Process {
+                parent,
+                command,
+                namespaces,
+            },
+        );
     }
     found
 }
 
 fn lines(file: &str) -> BTreeSet<String> {
-    fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
+    fs::read_to_string(file)
+        .unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 fn names(directory: impl AsRef<Path>) -> BTreeSet<String> {
@@ -147,7 +193,9 @@ fn names(directory: impl AsRef<Path>) -> BTreeSet<String> {
 /// Visits everything below a directory, following no links.
 fn visit(directory: &Path, see: &mut impl FnMut(&Path, bool)) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let Ok(kind) = entry.file_type() else { continue };
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
         see(&entry.path(), kind.is_dir());
         if kind.is_dir() {
             visit(&entry.path(), see);

@@ -48,7 +48,8 @@ impl NetNs {
         let (answer, answered) = tokio::sync::oneshot::channel();
         thread::spawn(move || {
             // The receiver is gone when the caller gave up: nobody to tell.
-            let _ = answer.send(namespace.run(|| TcpStream::connect_timeout(&to, Duration::from_secs(5))));
+            let _ = answer
+                .send(namespace.run(|| TcpStream::connect_timeout(&to, Duration::from_secs(5))));
         });
         let stream = answered.await.map_err(io::Error::other)??;
         stream.set_nonblocking(true)?;

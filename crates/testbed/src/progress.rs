@@ -53,7 +53,10 @@ impl Step {
     }
 
     /// Runs `work` as one step and reports how it ended.
-    pub fn run<T, E>(title: impl Into<String>, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    pub fn run<T, E>(
+        title: impl Into<String>,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
         let step = Self::start(title);
         let result = work();
         match &result {

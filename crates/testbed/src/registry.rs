@@ -38,7 +38,9 @@ async fn pull(State(directory): State<Arc<Path>>, UrlPath(path): UrlPath<String>
             let digest = if reference.starts_with("sha256:") {
                 (*reference).to_owned()
             } else {
-                match tokio::fs::read_to_string(directory.join("repositories").join(&repository)).await {
+                match tokio::fs::read_to_string(directory.join("repositories").join(&repository))
+                    .await
+                {
                     Ok(digest) => digest,
                     Err(_) => return refuse("NAME_UNKNOWN", &repository.replace('%', "/")),
                 }
@@ -57,7 +59,9 @@ fn repository_file(parts: &[&str]) -> Option<String> {
     let ordinary = |part: &&str| {
         !part.is_empty()
             && !part.starts_with('.')
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+            && part
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
     };
     (!parts.is_empty() && parts.iter().all(ordinary)).then(|| parts.join("%"))
 }
@@ -74,7 +78,9 @@ async fn blob(directory: &Path, digest: &str, media_type: &'static str) -> Respo
                 .headers_mut()
                 .insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
             if let Ok(value) = HeaderValue::from_str(digest) {
-                response.headers_mut().insert("docker-content-digest", value);
+                response
+                    .headers_mut()
+                    .insert("docker-content-digest", value);
             }
             response
         }
@@ -85,7 +91,12 @@ async fn blob(directory: &Path, digest: &str, media_type: &'static str) -> Respo
 fn refuse(code: &str, what: &str) -> Response {
     let message = format!("{what}: the testbed made no such image; nothing is pulled from outside");
     let body = json!({ "errors": [{ "code": code, "message": message }] }).to_string();
-    (StatusCode::NOT_FOUND, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+    (
+        StatusCode::NOT_FOUND,
+        [(header::CONTENT_TYPE, "application/json")],
+        body,
+    )
+        .into_response()
 }
 
 #[cfg(test)]
@@ -100,7 +111,9 @@ mod tests {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let response = router(registry.to_owned()).oneshot(request).await.unwrap();
         let status = response.status();
-        let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let body = axum::body::to_bytes(response.into_body(), 1 << 20)
+            .await
+            .unwrap();
         (status, String::from_utf8_lossy(&body).into_owned())
     }
 
@@ -108,12 +121,16 @@ mod tests {
     async fn any_tag_of_a_known_repository_is_served_and_its_blobs_too() {
         let registry = tempfile::tempdir().unwrap();
         Image::empty().store(registry.path(), &["nginx"]).unwrap();
-        for path in ["/v2/nginx/manifests/1.7.9", "/v2/library/nginx/manifests/latest?ns=docker.io"] {
+        for path in [
+            "/v2/nginx/manifests/1.7.9",
+            "/v2/library/nginx/manifests/latest?ns=docker.io",
+        ] {
             let (status, body) = get_status(registry.path(), path).await;
             assert_eq!(status, StatusCode::OK, "{path}");
             let manifest: serde_json::Value = serde_json::from_str(&body).unwrap();
             let config = manifest["config"]["digest"].as_str().unwrap();
-            let (status, _) = get_status(registry.path(), &format!("/v2/nginx/blobs/{config}")).await;
+            let (status, _) =
+                get_status(registry.path(), &format!("/v2/nginx/blobs/{config}")).await;
             assert_eq!(status, StatusCode::OK);
         }
     }
@@ -123,13 +140,21 @@ mod tests {
         let registry = tempfile::tempdir().unwrap();
         let (status, body) = get_status(registry.path(), "/v2/team/typo/manifests/1").await;
         assert_eq!(status, StatusCode::NOT_FOUND);
-        assert!(body.contains("NAME_UNKNOWN") && body.contains("team/typo"), "{body}");
+        assert!(
+            body.contains("NAME_UNKNOWN") && body.contains("team/typo"),
+            "{body}"
+        );
     }
 
     #[tokio::test]
     async fn paths_that_leave_the_directory_are_refused() {
         let registry = tempfile::tempdir().unwrap();
-        for path in ["/v2/../x/manifests/1", "/v2/a%2f..%2fb/manifests/1", "/v2/a/blobs/sha256:..", "/v2/x"] {
+        for path in [
+            "/v2/../x/manifests/1",
+            "/v2/a%2f..%2fb/manifests/1",
+            "/v2/a/blobs/sha256:..",
+            "/v2/x",
+        ] {
             let (status, _) = get_status(registry.path(), path).await;
             assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
         }

@@ -65,11 +65,22 @@ pub async fn run(spec: ClusterSpec, programs: Programs) -> Result<()> {
     let paths = Paths::of(&spec.name)?;
     let _lock = lock(&spec.name, &paths)?;
     bury(&spec.name, &paths, Logs::Remove)?;
-    for directory in [paths.config(), paths.logs(), paths.registry(), paths.disks()] {
+    for directory in [
+        paths.config(),
+        paths.logs(),
+        paths.registry(),
+        paths.disks(),
+    ] {
         fs::create_dir_all(directory)?;
     }
-    mount(Some("tmpfs"), &paths.disks(), Some("tmpfs"), MsFlags::empty(), None::<&str>)
-        .context("cannot make disks in memory")?;
+    mount(
+        Some("tmpfs"),
+        &paths.disks(),
+        Some("tmpfs"),
+        MsFlags::empty(),
+        None::<&str>,
+    )
+    .context("cannot make disks in memory")?;
     let name = spec.name.clone();
     let result = supervise(spec, programs, &paths).await;
     // Hosts and programs ended with `supervise`; now for what they leave.
@@ -180,8 +191,13 @@ impl Supervisor {
             kubelets.push((Seat::Node(number), self.boot_node(Seat::Node(number))?));
         }
         let client = self.client().await?;
-        self.wait_for("the API server", || bootstrap::api_server_is_ready(&client)).await?;
-        self.start(CONTROL_PLANE, "kube-controller-manager", commands.controller_manager)?;
+        self.wait_for("the API server", || bootstrap::api_server_is_ready(&client))
+            .await?;
+        self.start(
+            CONTROL_PLANE,
+            "kube-controller-manager",
+            commands.controller_manager,
+        )?;
         self.start(CONTROL_PLANE, "kube-scheduler", commands.scheduler)?;
         self.start(CONTROL_PLANE, "kube-proxy", commands.proxy)?;
 
@@ -191,9 +207,13 @@ impl Supervisor {
             self.start(&seat.name(), "kube-proxy", node.proxy)?;
         }
         bootstrap::publish_api_server(&client).await?;
-        self.wait_for("service accounts", || bootstrap::service_accounts_exist(&client)).await?;
+        self.wait_for("service accounts", || {
+            bootstrap::service_accounts_exist(&client)
+        })
+        .await?;
         let nodes = usize::from(self.spec.nodes);
-        self.wait_for("the nodes", || bootstrap::nodes_are_ready(&client, nodes)).await?;
+        self.wait_for("the nodes", || bootstrap::nodes_are_ready(&client, nodes))
+            .await?;
 
         if self.spec.fake_nodes > 0 {
             step(&format!("creating {} fake nodes", self.spec.fake_nodes));
@@ -215,6 +235,9 @@ impl Supervisor {
                 // A frozen process would not die.
                 self.cgroup.child(&node).thaw()?;
                 host.power_off();
+                // No control group survives a power-off; a kubelet that finds
+                // some afterwards would ask long for the dead of each.
+                self.cgroup.child(&node).remove(BURIAL)?;
             }
             Request::PowerOn(node) => self.power_on(self.node(&node)?)?,
             Request::Cable { host, plugged } => {
@@ -223,7 +246,11 @@ impl Supervisor {
             Request::Pause { node, paused } => {
                 self.node(&node)?;
                 let cgroup = self.cgroup.child(&node);
-                if paused { cgroup.freeze()? } else { cgroup.thaw()? }
+                if paused {
+                    cgroup.freeze()?;
+                } else {
+                    cgroup.thaw()?;
+                }
             }
             Request::Stop { program, kill } => self.program(&program)?.stop(kill).await?,
             Request::Start(program) => {
@@ -249,7 +276,11 @@ impl Supervisor {
             spec: self.spec.clone(),
             supervisor: std::process::id(),
             since: self.since,
-            hosts: self.hosts.values().map(|host| host.address().clone()).collect(),
+            hosts: self
+                .hosts
+                .values()
+                .map(|host| host.address().clone())
+                .collect(),
             programs: self.programs.values_mut().map(Program::status).collect(),
             memory: self.cgroup.memory()?,
         })
@@ -268,7 +299,14 @@ impl Supervisor {
     fn boot_node(&mut self, seat: Seat) -> Result<Node> {
         let disk = self.paths.disks().join(seat.name());
         let cgroup = self.cgroup.child(&seat.name());
-        let node = Node::configure(seat, &self.kubernetes, &self.pki, &self.paths.config(), &disk, &cgroup)?;
+        let node = Node::configure(
+            seat,
+            &self.kubernetes,
+            &self.pki,
+            &self.paths.config(),
+            &disk,
+            &cgroup,
+        )?;
         let host = self.boot(seat, &Role::Node { disk })?;
         network::plug_in(&self.host(CONTROL_PLANE)?, &host, seat, &self.seats)?;
         self.start(&seat.name(), "containerd", node.containerd.clone())?;
@@ -283,7 +321,8 @@ impl Supervisor {
         let host = self.boot(seat, &Role::Node { disk })?;
         network::plug_in(&self.host(CONTROL_PLANE)?, &host, seat, &self.seats)?;
         for program in ["containerd", "kubelet", "kube-proxy"] {
-            self.program(&ProgramName::new(seat.name(), program))?.restart(&host)?;
+            self.program(&ProgramName::new(seat.name(), program))?
+                .restart(&host)?;
         }
         Ok(())
     }
@@ -305,8 +344,12 @@ impl Supervisor {
         let network = control_plane.network()?;
         let on_machine = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let server = format!("https://{}", on_machine.local_addr()?);
-        self.pki
-            .kubeconfig(&self.paths.kubeconfig(), &server, "admin", Some("system:masters"))?;
+        self.pki.kubeconfig(
+            &self.paths.kubeconfig(),
+            &server,
+            "admin",
+            Some("system:masters"),
+        )?;
         let listeners = vec![on_machine, network.listen(API_SERVER)?];
         let images = network.listen(REGISTRY)?;
         let registry = registry::router(self.paths.registry());
@@ -362,12 +405,15 @@ impl Supervisor {
     }
 
     fn program(&mut self, name: &ProgramName) -> Result<&mut Program> {
-        self.programs.get_mut(name).with_context(|| format!("there is no program {name}"))
+        self.programs
+            .get_mut(name)
+            .with_context(|| format!("there is no program {name}"))
     }
 
     fn seat(&self, name: &str) -> Result<Seat> {
         let seat = self.seats.iter().find(|seat| seat.name() == name);
-        seat.copied().with_context(|| format!("there is no host {name}"))
+        seat.copied()
+            .with_context(|| format!("there is no host {name}"))
     }
 
     fn node(&self, name: &str) -> Result<Seat> {
@@ -393,10 +439,15 @@ fn cgroup_of(name: &str) -> Cgroup {
 
 fn lock(name: &str, paths: &Paths) -> Result<Flock<File>> {
     fs::create_dir_all(paths.root())?;
-    let file = File::options().create(true).append(true).open(paths.lock())?;
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(paths.lock())?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => Ok(lock),
-        Err(_) => bail!("cluster {name} is already running (see `cargo xtask cluster status --name {name}`)"),
+        Err(_) => bail!(
+            "cluster {name} is already running (see `cargo xtask cluster status --name {name}`)"
+        ),
     }
 }
 
@@ -420,7 +471,8 @@ fn bury(name: &str, paths: &Paths, logs: Logs) -> Result<()> {
             .with_context(|| format!("cannot remove {}", directory.display()))?;
     }
     for file in [paths.control(), paths.kubeconfig()] {
-        absent_is_fine(fs::remove_file(&file)).with_context(|| format!("cannot remove {}", file.display()))?;
+        absent_is_fine(fs::remove_file(&file))
+            .with_context(|| format!("cannot remove {}", file.display()))?;
     }
     Ok(())
 }

@@ -13,7 +13,10 @@ use floe_testbed::supervisor::door::{Progress, report};
 use floe_testbed::{anchor, supervisor};
 
 #[derive(Parser)]
-#[command(name = "floe-testbed", about = "Internals of the floe testbed; use `cargo xtask` instead")]
+#[command(
+    name = "floe-testbed",
+    about = "Internals of the floe testbed; use `cargo xtask` instead"
+)]
 enum Command {
     /// Run a cluster until standard input closes or it is asked to end.
     Supervise {
@@ -47,11 +50,17 @@ fn main() -> ExitCode {
 }
 
 fn supervise(spec: &str) -> Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    let spec: ClusterSpec = serde_json::from_str(spec).context("the cluster is not described as it should")?;
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+    let spec: ClusterSpec =
+        serde_json::from_str(spec).context("the cluster is not described as it should")?;
     // One thread: the kernel ends what we start when the thread that started it
     // ends, and this one ends last.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let result = runtime.block_on(supervisor::run(spec, Programs::ensure()?));
     // A read of standard input may still be waiting; it must not keep us.
     runtime.shutdown_background();

@@ -18,7 +18,10 @@ fn main() -> ExitCode {
             thread::park();
         },
         Some("serve") => {
-            let port = words.next().and_then(|word| word.parse().ok()).unwrap_or(80);
+            let port = words
+                .next()
+                .and_then(|word| word.parse().ok())
+                .unwrap_or(80);
             match serve(port) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
@@ -36,7 +39,10 @@ fn main() -> ExitCode {
 
 fn serve(port: u16) -> std::io::Result<()> {
     // One socket for both families: Linux maps IPv4 into it.
-    for connection in TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))?.incoming().flatten() {
+    for connection in TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))?
+        .incoming()
+        .flatten()
+    {
         thread::spawn(move || {
             // A client that hangs up early is not the server's trouble.
             let _ = answer(connection);
@@ -51,7 +57,11 @@ fn answer(mut connection: TcpStream) -> std::io::Result<()> {
     let mut request = BufReader::new(connection.try_clone()?);
     // Whoever does not begin with a method, such as a TLS client, is told so at
     // once instead of being waited for.
-    if !request.fill_buf()?.first().is_some_and(u8::is_ascii_uppercase) {
+    if !request
+        .fill_buf()?
+        .first()
+        .is_some_and(u8::is_ascii_uppercase)
+    {
         return respond(&mut connection, "400 Bad Request", "this is plain HTTP\n");
     }
     let mut line = Vec::new();

@@ -70,7 +70,10 @@ pub struct ProgramName {
 impl ProgramName {
     /// `host/program`.
     pub fn new(host: impl Into<String>, program: impl Into<String>) -> Self {
-        Self { host: host.into(), program: program.into() }
+        Self {
+            host: host.into(),
+            program: program.into(),
+        }
     }
 }
 

@@ -22,37 +22,62 @@ impl Cluster {
 
     /// Pulls the network cable of a node or of the outside host.
     pub async fn pull_cable(&self, host: &str) -> Result<()> {
-        self.request(Request::Cable { host: host.to_owned(), plugged: false }).await
+        self.request(Request::Cable {
+            host: host.to_owned(),
+            plugged: false,
+        })
+        .await
     }
 
     /// Plugs the network cable in again.
     pub async fn plug_cable(&self, host: &str) -> Result<()> {
-        self.request(Request::Cable { host: host.to_owned(), plugged: true }).await
+        self.request(Request::Cable {
+            host: host.to_owned(),
+            plugged: true,
+        })
+        .await
     }
 
     /// Freezes every process of a node, containers included.
     pub async fn pause(&self, node: &str) -> Result<()> {
-        self.request(Request::Pause { node: node.to_owned(), paused: true }).await
+        self.request(Request::Pause {
+            node: node.to_owned(),
+            paused: true,
+        })
+        .await
     }
 
     /// Lets a paused node go on.
     pub async fn resume(&self, node: &str) -> Result<()> {
-        self.request(Request::Pause { node: node.to_owned(), paused: false }).await
+        self.request(Request::Pause {
+            node: node.to_owned(),
+            paused: false,
+        })
+        .await
     }
 
     /// Kills a program, such as `node-1` and `kubelet`, without warning.
     pub async fn kill(&self, host: &str, program: &str) -> Result<()> {
-        self.request(Request::Stop { program: ProgramName::new(host, program), kill: true }).await
+        self.request(Request::Stop {
+            program: ProgramName::new(host, program),
+            kill: true,
+        })
+        .await
     }
 
     /// Asks a program to end and waits until it has.
     pub async fn stop(&self, host: &str, program: &str) -> Result<()> {
-        self.request(Request::Stop { program: ProgramName::new(host, program), kill: false }).await
+        self.request(Request::Stop {
+            program: ProgramName::new(host, program),
+            kill: false,
+        })
+        .await
     }
 
     /// Starts a program that was killed or stopped.
     pub async fn start(&self, host: &str, program: &str) -> Result<()> {
-        self.request(Request::Start(ProgramName::new(host, program))).await
+        self.request(Request::Start(ProgramName::new(host, program)))
+            .await
     }
 
     /// Kills the API server.
@@ -73,12 +98,20 @@ impl Cluster {
     /// Drops every packet between the API server and a host with its pods; with
     /// nobody named, between the API server and everybody on the segment.
     pub async fn cut_off_from_api_server(&self, host: Option<&str>) -> Result<()> {
-        self.request(Request::Partition { host: host.map(str::to_owned), cut: true }).await
+        self.request(Request::Partition {
+            host: host.map(str::to_owned),
+            cut: true,
+        })
+        .await
     }
 
     /// Mends what [`Self::cut_off_from_api_server`] cut.
     pub async fn reunite_with_api_server(&self, host: Option<&str>) -> Result<()> {
-        self.request(Request::Partition { host: host.map(str::to_owned), cut: false }).await
+        self.request(Request::Partition {
+            host: host.map(str::to_owned),
+            cut: false,
+        })
+        .await
     }
 
     /// Delays each piece of data to and from the API server; zero ends it.

@@ -1,10 +1,9 @@
 //! A Kubernetes namespace for one test.
 
-use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
@@ -24,14 +23,25 @@ impl<'a> TestNamespace<'a> {
     pub async fn create(cluster: &'a Cluster, prefix: &str) -> Result<Self> {
         let client = cluster.client().await?;
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        let namespace = serde_json::from_value(json!({ "metadata": { "generateName": format!("{prefix}-") } }))?;
-        let name = namespaces.create(&PostParams::default(), &namespace).await?.name_any();
+        let namespace = serde_json::from_value(
+            json!({ "metadata": { "generateName": format!("{prefix}-") } }),
+        )?;
+        let name = namespaces
+            .create(&PostParams::default(), &namespace)
+            .await?
+            .name_any();
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &name);
-        wait::until("the namespace has its service account", Duration::from_secs(30), async || {
-            Ok(accounts.get_opt("default").await?)
-        })
+        wait::until(
+            "the namespace has its service account",
+            Duration::from_secs(30),
+            async || Ok(accounts.get_opt("default").await?),
+        )
         .await?;
-        Ok(Self { cluster, client, name })
+        Ok(Self {
+            cluster,
+            client,
+            name,
+        })
     }
 
     /// Its name.
@@ -55,25 +65,7 @@ impl<'a> TestNamespace<'a> {
 
     /// Applies a manifest as a person would, with `kubectl apply`.
     pub fn apply(&self, manifest: &str) -> Result<()> {
-        let mut kubectl = self
-            .cluster
-            .kubectl()
-            .args(["apply", "--namespace", &self.name, "--filename", "-"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("cannot run kubectl")?;
-        kubectl
-            .stdin
-            .take()
-            .context("its input is piped")?
-            .write_all(manifest.as_bytes())?;
-        let output = kubectl.wait_with_output()?;
-        if !output.status.success() {
-            bail!("kubectl apply failed: {}", String::from_utf8_lossy(&output.stderr).trim_end());
-        }
-        Ok(())
+        self.cluster.apply(manifest, &self.name)
     }
 
     /// Runs `kubectl` in this namespace and returns what it printed.
@@ -85,20 +77,33 @@ impl<'a> TestNamespace<'a> {
 
     /// The pods that a label selects.
     pub async fn pods(&self, selector: &str) -> Result<Vec<Pod>> {
-        Ok(self.api::<Pod>().list(&ListParams::default().labels(selector)).await?.items)
+        Ok(self
+            .api::<Pod>()
+            .list(&ListParams::default().labels(selector))
+            .await?
+            .items)
     }
 
     /// Waits until exactly `count` pods of a label are Ready and none is going.
-    pub async fn ready_pods(&self, selector: &str, count: usize, limit: Duration) -> Result<Vec<Pod>> {
-        wait::until(&format!("{count} pods of {selector} are Ready"), limit, async || {
-            let pods = self.pods(selector).await?;
-            let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-            if pods.len() == count && ready == count {
-                return Ok(Some(pods));
-            }
-            let seen: Vec<_> = pods.iter().map(describe).collect();
-            bail!("seen {}", seen.join(", "))
-        })
+    pub async fn ready_pods(
+        &self,
+        selector: &str,
+        count: usize,
+        limit: Duration,
+    ) -> Result<Vec<Pod>> {
+        wait::until(
+            &format!("{count} pods of {selector} are Ready"),
+            limit,
+            async || {
+                let pods = self.pods(selector).await?;
+                let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+                if pods.len() == count && ready == count {
+                    return Ok(Some(pods));
+                }
+                let seen: Vec<_> = pods.iter().map(describe).collect();
+                bail!("seen {}", seen.join(", "))
+            },
+        )
         .await
     }
 }
@@ -118,9 +123,15 @@ impl Drop for TestNamespace<'_> {
 
 /// Whether a pod is Ready and stays.
 pub fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref())
+        .unwrap_or_default();
     pod.metadata.deletion_timestamp.is_none()
-        && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        && conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn describe(pod: &Pod) -> String {
@@ -132,6 +143,14 @@ fn describe(pod: &Pod) -> String {
         .find_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.clone())
         .map(|reason| format!(" ({reason})"))
         .unwrap_or_default();
-    let going = if pod.metadata.deletion_timestamp.is_some() { ", terminating" } else { "" };
-    format!("{} {}{waiting}{going}", pod.name_any(), status.phase.unwrap_or_default())
+    let going = if pod.metadata.deletion_timestamp.is_some() {
+        ", terminating"
+    } else {
+        ""
+    };
+    format!(
+        "{} {}{waiting}{going}",
+        pod.name_any(),
+        status.phase.unwrap_or_default()
+    )
 }

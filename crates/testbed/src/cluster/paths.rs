@@ -18,7 +18,9 @@ impl Paths {
     pub fn of(name: &str) -> Result<Self> {
         let cache = cache_dir();
         // A node has a /run, /var/lib and /opt of its own and would not see them.
-        for hidden in ["/run", "/var/lib", "/var/log", "/opt", "/proc", "/sys", "/etc", "/mnt"] {
+        for hidden in [
+            "/run", "/var/lib", "/var/log", "/opt", "/proc", "/sys", "/etc", "/mnt",
+        ] {
             if cache.starts_with(hidden) {
                 bail!(
                     "the cache directory {} lies in {hidden}, which every node has for itself; \
@@ -27,7 +29,9 @@ impl Paths {
                 );
             }
         }
-        Ok(Self { root: cache.join("clusters").join(name) })
+        Ok(Self {
+            root: cache.join("clusters").join(name),
+        })
     }
 
     /// All of it.
@@ -62,7 +66,9 @@ impl Paths {
 
     /// What one program wrote.
     pub fn log(&self, program: &ProgramName) -> PathBuf {
-        self.logs().join(&program.host).join(format!("{}.log", program.program))
+        self.logs()
+            .join(&program.host)
+            .join(format!("{}.log", program.program))
     }
 
     /// What the supervisor itself wrote.

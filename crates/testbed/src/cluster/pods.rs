@@ -19,10 +19,15 @@ impl Cluster {
     /// inside use `kubectl exec`.
     pub fn pod_network(&self, pod: &Pod) -> Result<HostRef> {
         let name = pod.name_any();
-        let uid = pod.uid().with_context(|| format!("pod {name} was never created"))?;
+        let uid = pod
+            .uid()
+            .with_context(|| format!("pod {name} was never created"))?;
         let group = format!("pod{uid}");
         let anchor = processes()
-            .find(|pid| fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&group)))
+            .find(|pid| {
+                fs::read_to_string(format!("/proc/{pid}/cgroup"))
+                    .is_ok_and(|text| text.contains(&group))
+            })
             .with_context(|| format!("pod {name} has no process on this machine"))?;
         Ok(HostRef { name, anchor })
     }

@@ -33,10 +33,10 @@ async fn shared() -> &'static RwLock<Cluster> {
     CLUSTER
         .get_or_init(async || {
             let cluster = match std::env::var(REUSE) {
-                Ok(name) => Cluster::attach(&name)
-                    .await
-                    .map(|found| found.unwrap_or_else(|| panic!("{REUSE} names {name}, which is not running"))),
-                Err(_) => Cluster::up(&ClusterSpec::new("tests")).await,
+                Ok(name) => Cluster::attach(&name).await.map(|found| {
+                    found.unwrap_or_else(|| panic!("{REUSE} names {name}, which is not running"))
+                }),
+                Err(_) => Cluster::up(&ClusterSpec::new("tests")),
             };
             RwLock::new(cluster.unwrap_or_else(|error| panic!("no cluster to test on: {error:#}")))
         })

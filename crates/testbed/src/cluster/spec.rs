@@ -51,10 +51,18 @@ impl ClusterSpec {
     pub fn validate(&self) -> Result<()> {
         validate_name(&self.name)?;
         if self.nodes == 0 || self.nodes > Self::MAX_NODES {
-            bail!("a cluster has 1 to {} nodes, not {}", Self::MAX_NODES, self.nodes);
+            bail!(
+                "a cluster has 1 to {} nodes, not {}",
+                Self::MAX_NODES,
+                self.nodes
+            );
         }
         if self.fake_nodes > Self::MAX_FAKE_NODES {
-            bail!("a cluster has at most {} fake nodes, not {}", Self::MAX_FAKE_NODES, self.fake_nodes);
+            bail!(
+                "a cluster has at most {} fake nodes, not {}",
+                Self::MAX_FAKE_NODES,
+                self.fake_nodes
+            );
         }
         Ok(())
     }
@@ -64,7 +72,9 @@ impl ClusterSpec {
 pub fn validate_name(name: &str) -> Result<()> {
     let ordinary = !name.is_empty()
         && name.len() <= 20
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
         && !name.starts_with('-')
         && !name.ends_with('-');
     if !ordinary {
@@ -79,7 +89,16 @@ mod tests {
 
     #[test]
     fn names_that_could_leave_their_directory_are_refused() {
-        for bad in ["", "..", "a/b", "A", "-a", "a-", "a b", "a-name-that-is-far-too-long"] {
+        for bad in [
+            "",
+            "..",
+            "a/b",
+            "A",
+            "-a",
+            "a-",
+            "a b",
+            "a-name-that-is-far-too-long",
+        ] {
             assert!(validate_name(bad).is_err(), "{bad}");
         }
         for good in ["demo", "tests-2", "a"] {
@@ -92,6 +111,10 @@ mod tests {
         assert!(ClusterSpec::new("a").nodes(0).validate().is_err());
         assert!(ClusterSpec::new("a").nodes(21).validate().is_err());
         assert!(ClusterSpec::new("a").fake_nodes(10_001).validate().is_err());
-        ClusterSpec::new("a").nodes(20).fake_nodes(10_000).validate().unwrap();
+        ClusterSpec::new("a")
+            .nodes(20)
+            .fake_nodes(10_000)
+            .validate()
+            .unwrap();
     }
 }

@@ -10,7 +10,8 @@ pub const OUTSIDE: &str = "outside";
 /// Where nodes and pods find the API server.
 pub const API_SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 200, 0, 1)), 6443);
 /// Where the API server itself listens, behind the gate.
-pub const API_SERVER_BEHIND_GATE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6444);
+pub const API_SERVER_BEHIND_GATE: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6444);
 /// Where nodes pull images.
 pub const REGISTRY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 200, 0, 1)), 5000);
 
@@ -53,7 +54,7 @@ impl Seat {
         Ipv4Addr::new(10, 200, 0, self.number())
     }
 
-    /// The host's IPv6 address on the segment fd00:200::/64, as text.
+    /// The host's IPv6 address on the segment `fd00:200::/64`, as text.
     pub fn ipv6(self) -> String {
         format!("fd00:200::{:x}", self.number())
     }

@@ -26,7 +26,9 @@ pub async fn publish_api_server(client: &Client) -> Result<()> {
         "ports": [{ "name": "https", "protocol": "TCP", "port": API_SERVER.port() }],
     });
     let apply = PatchParams::apply("floe-testbed").force();
-    slices.patch("kubernetes", &apply, &Patch::Apply(slice)).await?;
+    slices
+        .patch("kubernetes", &apply, &Patch::Apply(slice))
+        .await?;
     Ok(())
 }
 
@@ -44,15 +46,34 @@ pub async fn service_accounts_exist(client: &Client) -> Result<bool> {
 /// Whether that many nodes are Ready and free of the taints of a start.
 pub async fn nodes_are_ready(client: &Client, count: usize) -> Result<bool> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let ready = nodes.list(&ListParams::default()).await?.items.iter().filter(|node| is_ready(node)).count();
+    let ready = nodes
+        .list(&ListParams::default())
+        .await?
+        .items
+        .iter()
+        .filter(|node| is_ready(node))
+        .count();
     Ok(ready == count)
 }
 
 /// Whether a node is Ready and takes pods.
 pub fn is_ready(node: &Node) -> bool {
-    let tainted = node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).is_some_and(|taints| {
-        taints.iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"))
-    });
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    !tainted && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let tainted = node
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.taints.as_ref())
+        .is_some_and(|taints| {
+            taints
+                .iter()
+                .any(|taint| taint.key.starts_with("node.kubernetes.io/"))
+        });
+    let conditions = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref())
+        .unwrap_or_default();
+    !tainted
+        && conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -22,9 +22,15 @@ pub fn make(registry: &Path) -> Result<()> {
         .context("cannot make the pause image")?;
     Image::with_shell(busybox)?.store(
         registry,
-        &["busybox", "generals-space/centos7", "generals-space/centos7-devops"],
+        &[
+            "busybox",
+            "generals-space/centos7",
+            "generals-space/centos7-devops",
+        ],
     )?;
     let mut web = Image::with_shell(busybox)?;
-    web.program(&standin, "standin")?.arguments(&["serve", "80"]);
-    web.store(registry, &["nginx"])
+    web.program(&standin, "standin")?
+        .arguments(&["serve", "80"]);
+    web.store(registry, &["nginx"])?;
+    Ok(())
 }

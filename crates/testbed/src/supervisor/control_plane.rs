@@ -40,12 +40,20 @@ impl ControlPlane {
         pki.client("kubelet-client", "kube-apiserver", Some("system:masters"))?;
         let kubeconfig = |name: &str| -> Result<PathBuf> {
             let path = config.join(format!("{name}.kubeconfig"));
-            pki.kubeconfig(&path, &format!("https://{API_SERVER}"), &format!("system:{name}"), None)?;
+            pki.kubeconfig(
+                &path,
+                &format!("https://{API_SERVER}"),
+                &format!("system:{name}"),
+                None,
+            )?;
             Ok(path)
         };
         let controller_manager = kubeconfig("kube-controller-manager")?;
         let scheduler = config.join("scheduler.yaml");
-        fs::write(&scheduler, scheduler_settings(spec, &kubeconfig("kube-scheduler")?))?;
+        fs::write(
+            &scheduler,
+            scheduler_settings(spec, &kubeconfig("kube-scheduler")?),
+        )?;
         let proxy = config.join("proxy.yaml");
         // The proxy wants to be somebody's: any node will do, since it only
         // decides for which address node ports are opened.
@@ -58,7 +66,10 @@ impl ControlPlane {
                 &[
                     format!("--kubeconfig={}", controller_manager.display()),
                     format!("--root-ca-file={}", pki.authority().display()),
-                    format!("--service-account-private-key-file={}", pki.file("tokens.key").display()),
+                    format!(
+                        "--service-account-private-key-file={}",
+                        pki.file("tokens.key").display()
+                    ),
                     "--use-service-account-credentials".to_owned(),
                     "--leader-elect=false".to_owned(),
                     // Quick enough that a test of a lost node takes seconds.
@@ -72,7 +83,10 @@ impl ControlPlane {
                 programs.path(Program::Scheduler),
                 &[format!("--config={}", scheduler.display())],
             ),
-            proxy: command(programs.path(Program::Proxy), &[format!("--config={}", proxy.display())]),
+            proxy: command(
+                programs.path(Program::Proxy),
+                &[format!("--config={}", proxy.display())],
+            ),
         })
     }
 }
@@ -131,7 +145,10 @@ fn api_server(programs: &Programs, pki: &Pki) -> Vec<String> {
             format!("--client-ca-file={}", pki.authority().display()),
             format!("--tls-cert-file={}", file("apiserver.crt")),
             format!("--tls-private-key-file={}", file("apiserver.key")),
-            format!("--kubelet-client-certificate={}", file("kubelet-client.crt")),
+            format!(
+                "--kubelet-client-certificate={}",
+                file("kubelet-client.crt")
+            ),
             format!("--kubelet-client-key={}", file("kubelet-client.key")),
             "--kubelet-preferred-address-types=InternalIP".to_owned(),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),

@@ -53,7 +53,11 @@ impl Door {
     pub fn open() -> Result<Self> {
         let (enter, calls) = mpsc::channel(16);
         tokio::spawn(watch_lifeline(enter.clone()));
-        for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+        for kind in [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+        ] {
             let mut arriving = signal(kind)?;
             let enter = enter.clone();
             tokio::spawn(async move {
@@ -66,8 +70,8 @@ impl Door {
 
     /// Takes requests on a socket from now on.
     pub fn listen(&self, socket: &Path) -> Result<()> {
-        let listener =
-            UnixListener::bind(socket).with_context(|| format!("cannot listen on {}", socket.display()))?;
+        let listener = UnixListener::bind(socket)
+            .with_context(|| format!("cannot listen on {}", socket.display()))?;
         let enter = self.enter.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -93,7 +97,9 @@ async fn watch_lifeline(enter: mpsc::Sender<Call>) {
             return;
         }
     }
-    let _ = enter.send(Call::End("the process that started the cluster is gone")).await;
+    let _ = enter
+        .send(Call::End("the process that started the cluster is gone"))
+        .await;
 }
 
 async fn converse(stream: UnixStream, enter: mpsc::Sender<Call>) {
@@ -107,10 +113,14 @@ async fn converse(stream: UnixStream, enter: mpsc::Sender<Call>) {
                 if enter.send(Call::Request(request, answer)).await.is_err() {
                     return;
                 }
-                answered.await.unwrap_or_else(|_| Reply::Refused("the supervisor is ending".to_owned()))
+                answered
+                    .await
+                    .unwrap_or_else(|_| Reply::Refused("the supervisor is ending".to_owned()))
             }
         };
-        let Ok(mut text) = serde_json::to_vec(&reply) else { return };
+        let Ok(mut text) = serde_json::to_vec(&reply) else {
+            return;
+        };
         text.push(b'\n');
         if write.write_all(&text).await.is_err() {
             return;

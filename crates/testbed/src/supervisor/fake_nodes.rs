@@ -43,7 +43,11 @@ pub async fn create(client: &Client, count: u32) -> Result<()> {
                 }
                 let status = json!({ "status": status(number) });
                 nodes
-                    .patch_status(&name(number), &PatchParams::default(), &Patch::Merge(status))
+                    .patch_status(
+                        &name(number),
+                        &PatchParams::default(),
+                        &Patch::Merge(status),
+                    )
                     .await?;
                 anyhow::Ok(())
             }
@@ -109,11 +113,21 @@ async fn run_pod(client: &Client, pod: &Pod) -> Result<(), kube::Error> {
     let name = pod.name_any();
     let result = if pod.metadata.deletion_timestamp.is_some() {
         let mut at_once = DeleteParams::default().grace_period(0);
-        at_once.preconditions = Some(kube::api::Preconditions { uid: pod.uid(), resource_version: None });
+        at_once.preconditions = Some(kube::api::Preconditions {
+            uid: pod.uid(),
+            resource_version: None,
+        });
         pods.delete(&name, &at_once).await.map(drop)
-    } else if pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Pending") {
+    } else if pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        == Some("Pending")
+    {
         let status = json!({ "metadata": { "uid": pod.uid() }, "status": running(pod, number) });
-        pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await.map(drop)
+        pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
+            .await
+            .map(drop)
     } else {
         Ok(())
     };
@@ -139,7 +153,8 @@ fn running(pod: &Pod, number: u32) -> Value {
             })
         })
         .collect();
-    let condition = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": now });
+    let condition =
+        |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": now });
     json!({
         "phase": "Running", "startTime": now, "hostIP": address(number),
         "conditions": [condition("PodScheduled"), condition("Initialized"), condition("ContainersReady"), condition("Ready")],
@@ -157,7 +172,8 @@ fn node(number: u32) -> Value {
 
 fn status(number: u32) -> Value {
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let capacity = json!({ "cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti" });
+    let capacity =
+        json!({ "cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti" });
     json!({
         "capacity": capacity, "allocatable": capacity,
         "addresses": [{ "type": "InternalIP", "address": address(number) }, { "type": "Hostname", "address": name(number) }],

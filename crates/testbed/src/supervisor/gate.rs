@@ -35,7 +35,12 @@ impl Gate {
     }
 }
 
-async fn admit(listener: TcpListener, network: Arc<NetNs>, upstream: SocketAddr, delay: watch::Receiver<Duration>) {
+async fn admit(
+    listener: TcpListener,
+    network: Arc<NetNs>,
+    upstream: SocketAddr,
+    delay: watch::Receiver<Duration>,
+) {
     loop {
         let Ok((visitor, _)) = listener.accept().await else {
             // Out of file descriptors, most likely: let others finish first.

@@ -73,7 +73,9 @@ pub fn plug_in(control_plane: &HostRef, host: &HostRef, seat: Seat, seats: &[Sea
 
 /// Takes the cable of a host away, which is about to be switched off.
 pub fn unplug(control_plane: &HostRef, seat: Seat) -> Result<()> {
-    control_plane.network_script(&format!("ip link del {}", seat.port())).map(drop)
+    control_plane
+        .network_script(&format!("ip link del {}", seat.port()))
+        .map(drop)
 }
 
 /// Pulls or plugs the cable of a host, at the switch.
@@ -88,14 +90,19 @@ pub fn cable(control_plane: &HostRef, seat: Seat, plugged: bool) -> Result<()> {
 pub fn partition(control_plane: &HostRef, seat: Option<Seat>, cut: bool) -> Result<()> {
     let who = match seat {
         Some(seat) => {
-            let pods = seat.pods().map(|pods| format!(", {pods}")).unwrap_or_default();
+            let pods = seat
+                .pods()
+                .map(|pods| format!(", {pods}"))
+                .unwrap_or_default();
             format!("{}{pods}", seat.ipv4())
         }
         None => format!("10.200.0.2-10.200.0.254, {PODS}"),
     };
     let verb = if cut { "add" } else { "delete" };
     control_plane
-        .network_script(&format!("nft {verb} element inet testbed cut '{{ {who} }}'"))
+        .network_script(&format!(
+            "nft {verb} element inet testbed cut '{{ {who} }}'"
+        ))
         .map(drop)
 }
 

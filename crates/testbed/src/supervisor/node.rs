@@ -53,16 +53,28 @@ impl Node {
         fs::create_dir_all(mirrors.join("_default"))?;
         fs::write(
             mirrors.join("_default/hosts.toml"),
-            format!("server = \"http://{REGISTRY}\"\n[host.\"http://{REGISTRY}\"]\ncapabilities = [\"pull\", \"resolve\"]\n"),
+            format!(
+                "server = \"http://{REGISTRY}\"\n[host.\"http://{REGISTRY}\"]\ncapabilities = [\"pull\", \"resolve\"]\n"
+            ),
         )?;
         let kubelet = config.join("kubelet.yaml");
         fs::write(&kubelet, kubelet_settings(pki, cgroup))?;
-        let kubelet_access = kubeconfig("kubelet", &format!("system:node:{name}"), Some("system:nodes"))?;
+        let kubelet_access = kubeconfig(
+            "kubelet",
+            &format!("system:node:{name}"),
+            Some("system:nodes"),
+        )?;
         let proxy = config.join("proxy.yaml");
-        fs::write(&proxy, proxy_settings(&kubeconfig("proxy", "system:kube-proxy", None)?, &name))?;
+        fs::write(
+            &proxy,
+            proxy_settings(&kubeconfig("proxy", "system:kube-proxy", None)?, &name),
+        )?;
         equip(seat, disk)?;
         Ok(Self {
-            containerd: command(Path::new("containerd"), &[format!("--config={}", containerd.display())]),
+            containerd: command(
+                Path::new("containerd"),
+                &[format!("--config={}", containerd.display())],
+            ),
             kubelet: command(
                 programs.path(Program::Kubelet),
                 &[
@@ -73,7 +85,10 @@ impl Node {
                     "--cert-dir=/var/lib/kubelet/pki".to_owned(),
                 ],
             ),
-            proxy: command(programs.path(Program::Proxy), &[format!("--config={}", proxy.display())]),
+            proxy: command(
+                programs.path(Program::Proxy),
+                &[format!("--config={}", proxy.display())],
+            ),
         })
     }
 }
@@ -82,7 +97,9 @@ impl Node {
 fn equip(seat: Seat, disk: &Path) -> Result<()> {
     let plugins = disk.join("cni-bin");
     fs::create_dir_all(&plugins)?;
-    for entry in fs::read_dir(CNI_PLUGINS).with_context(|| format!("no CNI plugins in {CNI_PLUGINS}"))? {
+    for entry in
+        fs::read_dir(CNI_PLUGINS).with_context(|| format!("no CNI plugins in {CNI_PLUGINS}"))?
+    {
         let entry = entry?;
         let link = plugins.join(entry.file_name());
         if !link.exists() {

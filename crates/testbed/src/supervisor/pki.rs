@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
 };
 use serde_json::json;
 
@@ -27,10 +27,17 @@ impl Pki {
         let mut params = CertificateParams::new(Vec::new())?;
         params.distinguished_name = name("floe-testbed", None);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let key = KeyPair::generate()?;
         let authority_pem = params.self_signed(&key)?.pem();
-        let pki = Self { issuer: Issuer::new(params, key), authority_pem, directory: directory.to_owned() };
+        let pki = Self {
+            issuer: Issuer::new(params, key),
+            authority_pem,
+            directory: directory.to_owned(),
+        };
         fs::write(pki.authority(), &pki.authority_pem)?;
         let tokens = KeyPair::generate()?;
         pki.write_secret("tokens.key", &tokens.serialize_pem())?;
@@ -74,8 +81,17 @@ impl Pki {
     }
 
     /// Writes a kubeconfig for a client that reaches the API server at `server`.
-    pub fn kubeconfig(&self, path: &Path, server: &str, user: &str, group: Option<&str>) -> Result<()> {
-        let file = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    pub fn kubeconfig(
+        &self,
+        path: &Path,
+        server: &str,
+        user: &str,
+        group: Option<&str>,
+    ) -> Result<()> {
+        let file = path
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default();
         self.client(&file, user, group)?;
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "floe",

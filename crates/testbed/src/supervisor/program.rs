@@ -36,7 +36,11 @@ pub struct Program {
 impl Program {
     /// Starts a program on a host.
     pub fn start(recipe: Recipe, host: &HostRef) -> Result<Self> {
-        let mut program = Self { recipe, process: None, ended: None };
+        let mut program = Self {
+            recipe,
+            process: None,
+            ended: None,
+        };
         program.restart(host)?;
         Ok(program)
     }
@@ -71,7 +75,11 @@ impl Program {
         if !self.is_running() {
             bail!("{} is not running", self.recipe.name);
         }
-        self.signal(if force { Signal::SIGKILL } else { Signal::SIGTERM })?;
+        self.signal(if force {
+            Signal::SIGKILL
+        } else {
+            Signal::SIGTERM
+        })?;
         for _ in 0..500 {
             if !self.is_running() {
                 return Ok(());
@@ -84,7 +92,10 @@ impl Program {
     /// Whether it runs, and if not, how it ended.
     pub fn status(&mut self) -> ProgramStatus {
         self.is_running();
-        ProgramStatus { name: self.recipe.name.clone(), ended: self.ended.clone() }
+        ProgramStatus {
+            name: self.recipe.name.clone(),
+            ended: self.ended.clone(),
+        }
     }
 
     fn is_running(&mut self) -> bool {
@@ -107,11 +118,15 @@ impl Program {
 
     /// Signals the program itself, not the process that entered the host for it.
     fn signal(&self, signal: Signal) -> Result<()> {
-        let entered = self.process.as_ref().and_then(|process| only_child(process.id()));
+        let entered = self
+            .process
+            .as_ref()
+            .and_then(|process| only_child(process.id()));
         let Some(pid) = entered else {
             bail!("{} is still starting, or already ending", self.recipe.name);
         };
-        kill(Pid::from_raw(pid), signal).with_context(|| format!("cannot signal {}", self.recipe.name))
+        kill(Pid::from_raw(pid), signal)
+            .with_context(|| format!("cannot signal {}", self.recipe.name))
     }
 }
 
