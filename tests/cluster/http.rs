@@ -12,11 +12,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What `to` answers to a GET that is sent from inside `from`'s network.
 pub fn get(from: &HostRef, to: SocketAddr) -> Result<String> {
+    get_path(from, to, "/")
+}
+
+/// As [`get`], for a path.
+pub fn get_path(from: &HostRef, to: SocketAddr, path: &str) -> Result<String> {
     from.network()?
         .run(|| {
             let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
-            stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+            write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
             Ok(answer)

@@ -4,6 +4,7 @@
 
 mod api_server;
 mod connectivity;
+mod controller;
 mod extender;
 mod http;
 mod images;

@@ -15,6 +15,7 @@ pub mod capture;
 pub mod cgroup;
 pub mod cluster;
 mod command;
+pub mod floe;
 pub mod guest;
 pub mod host;
 pub mod image;

@@ -169,15 +169,8 @@ async fn run_in_guest(
 ) -> Result<Tally> {
     let job = Job {
         program: binary.executable.clone(),
-        args: libtest::arguments(Selection::Ignored, settings.filter.as_deref())
-            .into_iter()
-            .map(Into::into)
-            .collect(),
-        env: binary
-            .environment(settings)
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect(),
+        args: libtest::arguments(Selection::Ignored, settings.filter.as_deref()),
+        env: binary.environment(settings),
         cwd: binary.folder.clone(),
         igb_ports: 2,
         timeout: if settings.nightly {

@@ -65,7 +65,8 @@ impl Cluster {
         .await
     }
 
-    /// Asks a program to end and waits until it has.
+    /// Asks a program to end and waits until it has; after five seconds it is
+    /// killed.
     pub async fn stop(&self, host: &str, program: &str) -> Result<()> {
         self.request(Request::Stop {
             program: ProgramName::new(host, program),

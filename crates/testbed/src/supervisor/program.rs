@@ -13,6 +13,10 @@ use crate::cgroup::Cgroup;
 use crate::cluster::control::{ProgramName, ProgramStatus};
 use crate::host::{HostRef, Inside, only_child};
 
+/// How long a program may take to end after it was asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_millis(20);
+
 /// How to start a program.
 #[derive(Clone, Debug)]
 pub struct Recipe {
@@ -75,18 +79,28 @@ impl Program {
         if !self.is_running() {
             bail!("{} is not running", self.recipe.name);
         }
-        self.signal(if force {
-            Signal::SIGKILL
-        } else {
-            Signal::SIGTERM
-        })?;
-        for _ in 0..500 {
-            if !self.is_running() {
+        if !force {
+            self.signal(Signal::SIGTERM)?;
+            if self.ends_within(PATIENCE).await {
                 return Ok(());
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        self.signal(Signal::SIGKILL)
+        self.signal(Signal::SIGKILL)?;
+        if !self.ends_within(PATIENCE).await {
+            bail!("{} does not die", self.recipe.name);
+        }
+        Ok(())
+    }
+
+    async fn ends_within(&mut self, limit: Duration) -> bool {
+        let deadline = tokio::time::Instant::now() + limit;
+        while self.is_running() {
+            if tokio::time::Instant::now() > deadline {
+                return false;
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+        true
     }
 
     /// Whether it runs, and if not, how it ended.
@@ -134,11 +148,9 @@ impl Drop for Program {
     /// Waits for the end of a program whose host is gone, so that nobody else
     /// has to bury it.
     fn drop(&mut self) {
-        for _ in 0..250 {
-            if !self.is_running() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while self.is_running() && std::time::Instant::now() < deadline {
+            std::thread::sleep(INTERVAL);
         }
     }
 }
