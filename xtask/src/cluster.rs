@@ -105,7 +105,7 @@ pub fn run(command: Command) -> Result<()> {
 
 /// Builds the testbed's own programs, which the cluster consists of in part.
 pub fn build_programs() -> Result<()> {
-    let status = process::Command::new(crate::tools::cargo())
+    let status = crate::tools::cargo()
         .current_dir(crate::workspace())
         .args(["build", "--quiet", "--package", "floe-testbed", "--bins"])
         .status()

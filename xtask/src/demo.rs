@@ -1,6 +1,5 @@
 //! `cargo xtask demo`: floe on a local cluster, in one command.
 
-use std::process;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -41,7 +40,7 @@ async fn show() -> Result<()> {
 }
 
 fn build() -> Result<()> {
-    let status = process::Command::new(cargo())
+    let status = cargo()
         .current_dir(crate::workspace())
         .args([
             "build",

@@ -1,7 +1,6 @@
 //! Programs that the checks need besides the compiler.
 
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -14,14 +13,26 @@ use crate::child::{Children, Output};
 
 const CARGO_DENY: &str = "0.20.2";
 
-/// The cargo that runs this command, or the one in `PATH`.
-pub fn cargo() -> OsString {
-    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+/// The cargo that runs this command, or the one in `PATH`, as a command to
+/// complete.
+///
+/// It must not inherit what cargo told this program about its own package: build
+/// scripts look at it, and everything below them would be built again.
+pub fn cargo() -> std::process::Command {
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = std::process::Command::new(program);
+    for (name, _) in env::vars_os() {
+        let told = name.to_string_lossy();
+        if told.starts_with("CARGO_PKG_") || told.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 /// Whether this toolchain has a cargo subcommand such as `fmt`.
 pub async fn has_subcommand(name: &str) -> bool {
-    answers(Command::new(cargo()).args([name, "--version"]))
+    answers(Command::from(cargo()).args([name, "--version"]))
         .await
         .is_some()
 }
@@ -41,7 +52,7 @@ pub async fn cargo_deny(children: &mut Children) -> Result<PathBuf> {
     let step = Step::start(format!(
         "install cargo-deny {CARGO_DENY} (once, about two minutes)"
     ));
-    let mut install = Command::new(cargo());
+    let mut install = Command::from(cargo());
     install
         .args(["install", "--quiet", "--locked", "--force", "--root"])
         .arg(&tools)

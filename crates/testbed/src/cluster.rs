@@ -103,9 +103,7 @@ impl Cluster {
     /// ends, however it ends.
     pub fn up(spec: &ClusterSpec) -> Result<Self> {
         spec.validate()?;
-        require_root()?;
-        packages::ensure(NEEDS)?;
-        let programs = Programs::ensure()?;
+        let programs = prepare()?;
         let paths = Paths::of(&spec.name)?;
         let lifeline = start_supervisor(spec, &paths)?;
         Ok(Self {
@@ -243,6 +241,14 @@ impl Drop for Lifeline {
             let _ = self.supervisor.wait();
         }
     }
+}
+
+/// Gets everything that a cluster consists of: the first time this installs
+/// packages and builds Kubernetes, and says so.
+pub fn prepare() -> Result<Programs> {
+    require_root()?;
+    packages::ensure(NEEDS)?;
+    Programs::ensure()
 }
 
 /// Waits until a cluster that is ending is gone, and clears up after a crash.

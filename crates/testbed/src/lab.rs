@@ -3,6 +3,27 @@
 use anyhow::{Context, Result};
 
 use crate::host::{Host, HostRef, Role};
+use crate::packages::{self, Need};
+
+const NEEDS: &[Need] = &[
+    Need {
+        program: "ip",
+        package: "iproute2",
+    },
+    Need {
+        program: "ping",
+        package: "iputils-ping",
+    },
+    Need {
+        program: "tcpdump",
+        package: "tcpdump",
+    },
+];
+
+/// Installs what a lab needs, if it is missing.
+pub fn prepare() -> Result<()> {
+    Ok(packages::ensure(NEEDS)?)
+}
 
 /// Hosts around a switch; all of it is gone when dropped.
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -52,7 +52,7 @@ impl From<Option<String>> for Kind {
 impl Graph {
     /// Asks cargo about the workspace at `root`.
     pub fn load(root: &Path) -> Result<Self> {
-        let output = Command::new(crate::tools::cargo())
+        let output = crate::tools::cargo()
             .args(["metadata", "--format-version", "1"])
             .current_dir(root)
             .stderr(Stdio::inherit())

@@ -31,7 +31,7 @@ pub struct Binary {
 /// Always the whole workspace: features are resolved the same way for every
 /// part, so a partial run builds nothing twice.
 pub async fn run(children: &mut Children) -> Result<Option<Vec<Binary>>> {
-    let mut command = Command::new(tools::cargo());
+    let mut command = Command::from(tools::cargo());
     command
         .args(["build", "--workspace", "--bins", "--tests"])
         .arg("--message-format=json-render-diagnostics")

@@ -126,7 +126,7 @@ async fn component(name: &str, arguments: &[&str]) -> Result<Work, String> {
             "{name} is not installed; add it with `rustup component add {name}`"
         ));
     }
-    let mut command = Command::new(tools::cargo());
+    let mut command = Command::from(tools::cargo());
     command.args(arguments);
     Ok(Work::Command(command.into()))
 }

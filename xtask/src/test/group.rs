@@ -8,7 +8,9 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use floe_testbed::cluster::{self, shared::SHARED_NAME};
 use floe_testbed::guest::{self, Job};
+use floe_testbed::lab;
 use floe_testbed::progress::Step;
 
 use super::build::{self, Binary};
@@ -24,21 +26,21 @@ pub const GROUPS: &[Group] = &[
     Group {
         part: Part::Netns,
         name: "netns",
-        targets: &["netns"],
-        place: Place::Host,
+        targets: &[on_host("netns")],
+        prepare: lab::prepare,
     },
     Group {
         part: Part::Guest,
         name: "guest",
-        targets: &["guest"],
-        place: Place::Guest,
+        targets: &[in_guest("guest"), on_host("guest_runner")],
+        prepare: || Ok(guest::prepare()?),
     },
     Group {
         part: Part::Cluster,
         name: "cluster",
         // What is left after a cluster can only be seen when no other one runs.
-        targets: &["cluster", "lifecycle"],
-        place: Place::Host,
+        targets: &[on_host("cluster"), on_host("lifecycle")],
+        prepare: || cluster::prepare().map(drop),
     },
 ];
 
@@ -46,16 +48,37 @@ pub const GROUPS: &[Group] = &[
 pub struct Group {
     pub part: Part,
     name: &'static str,
-    /// Targets of `floe-tests`, run one after the other.
-    targets: &'static [&'static str],
+    /// Run one after the other.
+    targets: &'static [Target],
+    /// Gets what the tests need, which takes long the first time.
+    prepare: fn() -> Result<()>,
+}
+
+/// A test target of `floe-tests`.
+struct Target {
+    name: &'static str,
     place: Place,
 }
 
-/// Where the tests of a group run.
+/// Where the tests of a target run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Host,
     Guest,
+}
+
+const fn on_host(name: &'static str) -> Target {
+    Target {
+        name,
+        place: Place::Host,
+    }
+}
+
+const fn in_guest(name: &'static str) -> Target {
+    Target {
+        name,
+        place: Place::Guest,
+    }
 }
 
 /// How long the guest may take in all. It only ends a test that hangs.
@@ -66,7 +89,7 @@ const GUEST_TIMEOUT_NIGHTLY: Duration = Duration::from_hours(1);
 pub fn owns(binary: &Binary) -> bool {
     GROUPS
         .iter()
-        .any(|group| group.targets.iter().any(|target| is_target(binary, target)))
+        .any(|group| group.targets.iter().any(|target| target.is(binary)))
 }
 
 impl Group {
@@ -81,31 +104,42 @@ impl Group {
         let mut row = Row::new(self.name);
         let mut selected = Vec::new();
         for target in self.targets {
-            let Some(binary) = binaries.iter().find(|binary| is_target(binary, target)) else {
+            let Some(binary) = binaries.iter().find(|binary| target.is(binary)) else {
                 row.add(Tally::FAILED);
-                row.note(format!("floe-tests has no test target '{target}'"));
+                row.note(format!("floe-tests has no test target '{}'", target.name));
                 continue;
             };
             match binary.count(children, settings, Selection::Ignored).await? {
                 Some(0) => {}
-                Some(count) => selected.push((binary, count)),
+                Some(count) => selected.push((target, binary, count)),
                 None => {
                     row.add(Tally::FAILED);
-                    row.note(format!("{target} cannot list its tests"));
+                    row.note(format!("{} cannot list its tests", target.name));
                 }
             }
         }
 
         if !selected.is_empty() {
             if let Some(reason) = self.missing(children).await? {
-                let count = selected.iter().map(|(_, count)| count).sum();
+                let count = selected.iter().map(|(_, _, count)| count).sum();
                 row.add(Tally::missing(count, settings.ci));
                 row.note(format!("could not run: {reason}"));
             } else {
                 let step = Step::start(format!("{} tests", self.name));
-                for (binary, _) in selected {
-                    let tally = self.run_one(children, settings, binary, &mut row).await?;
+                for (target, binary, _) in selected {
+                    let tally = match target.place {
+                        Place::Host => {
+                            let finished =
+                                binary.run(children, settings, Selection::Ignored).await?;
+                            count(&mut row, &binary.title(), &finished)
+                        }
+                        Place::Guest => run_in_guest(children, settings, binary, &mut row).await?,
+                    };
                     row.add(tally);
+                    // A cluster ends after the program that brought it up.
+                    children
+                        .wait_for(|| cluster::wait_until_gone(SHARED_NAME))
+                        .await?;
                 }
                 if row.tally.failed == 0 {
                     step.done();
@@ -134,29 +168,10 @@ impl Group {
         if let Some(reason) = self.unmet() {
             return Ok(Some(reason));
         }
-        if self.place == Place::Host {
-            return Ok(None);
-        }
-        match children.wait_for(|| Ok(guest::prepare()?)).await {
+        match children.wait_for(self.prepare).await {
             Ok(()) => Ok(None),
             Err(error) if error.is::<Interrupted>() => Err(error),
             Err(error) => Ok(Some(format!("{error:#}"))),
-        }
-    }
-
-    async fn run_one(
-        &self,
-        children: &mut Children,
-        settings: &Settings,
-        binary: &Binary,
-        row: &mut Row,
-    ) -> Result<Tally> {
-        match self.place {
-            Place::Host => {
-                let finished = binary.run(children, settings, Selection::Ignored).await?;
-                Ok(count(row, &binary.title(), &finished))
-            }
-            Place::Guest => run_in_guest(children, settings, binary, row).await,
         }
     }
 }
@@ -205,6 +220,10 @@ async fn run_in_guest(
     }
 }
 
-fn is_target(binary: &Binary, target: &str) -> bool {
-    binary.integration && binary.target == target && binary.folder == workspace().join("tests")
+impl Target {
+    fn is(&self, binary: &Binary) -> bool {
+        binary.integration
+            && binary.target == self.name
+            && binary.folder == workspace().join("tests")
+    }
 }

@@ -59,7 +59,7 @@ pub fn count(row: &mut Row, title: &str, finished: &Finished) -> Tally {
 
 /// Only cargo can run these. It prints one result or more for each library.
 async fn doc_tests(children: &mut Children, settings: &Settings, row: &mut Row) -> Result<Tally> {
-    let mut command = Command::new(tools::cargo());
+    let mut command = Command::from(tools::cargo());
     command
         .args([
             "test",

@@ -11,6 +11,9 @@ use super::spec::ClusterSpec;
 /// Names a running cluster that tests shall use instead of an own one.
 pub const REUSE: &str = "FLOE_TESTBED_CLUSTER";
 
+/// The name of the cluster that tests bring up for themselves.
+pub const SHARED_NAME: &str = "tests";
+
 static CLUSTER: OnceCell<RwLock<Cluster>> = OnceCell::const_new();
 
 /// The shared cluster, beside other tests.
@@ -36,7 +39,7 @@ async fn shared() -> &'static RwLock<Cluster> {
                 Ok(name) => Cluster::attach(&name).await.map(|found| {
                     found.unwrap_or_else(|| panic!("{REUSE} names {name}, which is not running"))
                 }),
-                Err(_) => Cluster::up(&ClusterSpec::new("tests")),
+                Err(_) => Cluster::up(&ClusterSpec::new(SHARED_NAME)),
             };
             RwLock::new(cluster.unwrap_or_else(|error| panic!("no cluster to test on: {error:#}")))
         })
