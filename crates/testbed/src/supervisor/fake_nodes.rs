@@ -184,8 +184,7 @@ fn status(number: u32) -> Value {
     })
 }
 
-/// Fake nodes have addresses of 10.201.0.0/16, forty to a /24 at most would be
-/// few: consecutive ones from .0.1 on.
+/// Fake nodes have addresses of 10.201.0.0/16 that nobody answers at.
 fn address(number: u32) -> String {
     format!("10.201.{}.{}", number / 250, number % 250 + 1)
 }
