@@ -216,9 +216,10 @@ mod tests {
     #[test]
     fn the_pinned_version_is_the_one_of_the_go_module() {
         let module = fs::read_to_string(Path::new(MODULE).join("go.mod")).unwrap();
-        let mut pinned = module
-            .split_whitespace()
-            .skip_while(|word| *word != "k8s.io/kubernetes");
-        assert_eq!(pinned.nth(1), Some(VERSION));
+        let pinned = module
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
+        let version = pinned.and_then(|rest| rest.split_whitespace().next());
+        assert_eq!(version, Some(VERSION));
     }
 }

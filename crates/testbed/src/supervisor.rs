@@ -7,14 +7,13 @@
 //! its end, or before the next start after a crash.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use kube::Client;
-use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 
 use crate::cgroup::Cgroup;
@@ -36,6 +35,7 @@ mod network;
 mod node;
 mod pki;
 mod program;
+mod remains;
 
 use addresses::{API_SERVER, API_SERVER_BEHIND_GATE, CONTROL_PLANE, REGISTRY, Seat};
 use control_plane::ControlPlane;
@@ -44,15 +44,12 @@ use gate::Gate;
 use node::Node;
 use pki::Pki;
 use program::{Program, Recipe};
+use remains::{BURIAL, Logs, bury, cgroup_of, lock};
 
 pub use bootstrap::is_ready;
 pub use catalog::BUSYBOX;
+pub use remains::clean_up;
 
-/// Every control group of a cluster is below one with this prefix and its name.
-pub const CGROUP_PREFIX: &str = "floe-testbed-";
-
-/// How long processes may take to die.
-const BURIAL: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Runs a cluster until it is asked to end; the body of `floe-testbed supervise`.
@@ -86,16 +83,6 @@ pub async fn run(spec: ClusterSpec, programs: Programs) -> Result<()> {
     // Hosts and programs ended with `supervise`; now for what they leave.
     nix::mount::umount2(&paths.disks(), nix::mount::MntFlags::MNT_DETACH)?;
     result.and(bury(&name, &paths, Logs::Keep))
-}
-
-/// Removes what a cluster left behind; refuses while a supervisor holds it.
-pub fn clean_up(name: &str) -> Result<()> {
-    let paths = Paths::of(name)?;
-    if !paths.root().exists() && !cgroup_of(name).exists() {
-        return Ok(());
-    }
-    let _lock = lock(name, &paths)?;
-    bury(name, &paths, Logs::Keep)
 }
 
 /// Runs until the cluster shall end. Everything started here ends with it.
@@ -431,55 +418,4 @@ impl Supervisor {
 fn step(title: &str) {
     tracing::info!(title, "step");
     report(&Progress::Step(title.to_owned()));
-}
-
-fn cgroup_of(name: &str) -> Cgroup {
-    Cgroup::new(format!("{CGROUP_PREFIX}{name}"))
-}
-
-fn lock(name: &str, paths: &Paths) -> Result<Flock<File>> {
-    fs::create_dir_all(paths.root())?;
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(paths.lock())?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(lock),
-        Err(_) => bail!(
-            "cluster {name} is already running (see `cargo xtask cluster status --name {name}`)"
-        ),
-    }
-}
-
-/// Whether what the programs wrote is kept for those who ask why.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Logs {
-    Keep,
-    Remove,
-}
-
-fn bury(name: &str, paths: &Paths, logs: Logs) -> Result<()> {
-    cgroup_of(name)
-        .remove(BURIAL)
-        .with_context(|| format!("cannot end all processes of cluster {name}"))?;
-    let mut directories = vec![paths.config(), paths.registry(), paths.disks()];
-    if logs == Logs::Remove {
-        directories.push(paths.logs());
-    }
-    for directory in directories {
-        absent_is_fine(fs::remove_dir_all(&directory))
-            .with_context(|| format!("cannot remove {}", directory.display()))?;
-    }
-    for file in [paths.control(), paths.kubeconfig()] {
-        absent_is_fine(fs::remove_file(&file))
-            .with_context(|| format!("cannot remove {}", file.display()))?;
-    }
-    Ok(())
-}
-
-fn absent_is_fine(result: std::io::Result<()>) -> std::io::Result<()> {
-    match result {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
 }
