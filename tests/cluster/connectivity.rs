@@ -82,6 +82,27 @@ async fn pods_on_three_nodes_answer_each_other_a_service_and_the_outside_host() 
         let answer = get(&outside, SocketAddr::new(pod_ip(pod)?, 80))?;
         assert!(answer.contains("client=10.200.0.200"), "{answer}");
     }
+
+    // What passes can be seen at every place: the node's cable, and the pod's.
+    let node = cluster.host("node-1").await?;
+    assert_eq!(node.shell("hostname")?.trim(), "node-1");
+    let pod = pods
+        .iter()
+        .find(|pod| {
+            pod.spec
+                .as_ref()
+                .is_some_and(|spec| spec.node_name.as_deref() == Some("node-1"))
+        })
+        .context("no pod on node-1")?;
+    let filter = format!("tcp and src 10.200.0.200 and dst {}", pod_ip(pod)?);
+    let captures = [
+        node.capture("eth0", &filter)?,
+        cluster.pod_network(pod)?.capture("eth0", &filter)?,
+    ];
+    get(&outside, SocketAddr::new(pod_ip(pod)?, 80))?;
+    for capture in captures {
+        capture.wait_for(LIMIT, |packet| packet.contains("Flags [S]"))?;
+    }
     Ok(())
 }
 

@@ -96,7 +96,7 @@ async fn the_scheduler_asks_the_extender_about_float_ip_pods_only() -> Result<()
         .with_state(extender.clone());
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
 
-    namespace.apply(&format!(
+    let manifest = format!(
         "
 apiVersion: v1
 kind: Service
@@ -115,7 +115,12 @@ ports: [{{ port: {port} }}]
 ---
 {{apiVersion: v1, kind: Pod, metadata: {{name: plain, labels: {{app: plain}}}}, spec: {{containers: [{{name: main, image: nginx}}]}}}}
 "
-    ))?;
+    );
+    // The address may still be with an earlier run's Service.
+    wait::until("the extender's address is free", LIMIT, async || {
+        namespace.apply(&manifest).map(Some)
+    })
+    .await?;
     namespace.ready_pods("app=plain", 1, LIMIT).await?;
     // A first attempt may come before the Service is served everywhere; touching
     // a waiting pod makes the scheduler try again at once.

@@ -10,7 +10,4 @@ mod http;
 mod images;
 mod node_faults;
 
-use std::time::Duration;
-
-/// Long enough for a busy machine, and never waited for when all is well.
-pub const LIMIT: Duration = Duration::from_secs(90);
+pub use floe_testbed::cluster::wait::SETTLED as LIMIT;

@@ -1,5 +1,6 @@
 //! The lab itself: hosts on a segment are what later tests take them for.
 
+use std::fs;
 use std::time::Duration;
 
 use floe_testbed::host::Inside;
@@ -69,9 +70,8 @@ fn a_host_has_a_name_processes_and_sockets_of_its_own() {
 
 #[test]
 #[ignore = "needs root: cargo xtask test --only netns"]
-fn a_lab_leaves_nothing_behind_even_with_programs_running() {
-    let before = Machine::look();
-    let mut orphan = {
+fn a_lab_leaves_no_process_and_no_namespace_even_with_programs_running() {
+    let (mut sleeper, namespaces) = {
         let lab = Lab::new(&["left"]).unwrap();
         let left = lab.host("left").unwrap();
         let sleeper = left
@@ -81,15 +81,27 @@ fn a_lab_leaves_nothing_behind_even_with_programs_running() {
             .unwrap();
         left.shell("mount -t tmpfs tmpfs /mnt; sleep 3600 >/dev/null 2>&1 &")
             .unwrap();
-        sleeper
+        let namespaces: Vec<String> = [left, lab.switch()]
+            .iter()
+            .flat_map(|host| ["net", "mnt", "pid", "uts"].map(|kind| (host.anchor, kind)))
+            .map(|(anchor, kind)| fs::read_link(format!("/proc/{anchor}/ns/{kind}")).unwrap())
+            .map(|target| target.display().to_string())
+            .collect();
+        let during = Machine::look();
+        assert!(
+            namespaces
+                .iter()
+                .all(|namespace| during.has_namespace(namespace))
+        );
+        (sleeper, namespaces)
     };
     // The kernel ended it with its host.
-    orphan.wait().unwrap();
-    let mine = |line: &String| line.contains("sleep 3600") || line.contains("tmpfs /mnt");
-    let left: Vec<_> = Machine::look()
-        .since(&before)
-        .into_iter()
-        .filter(mine)
-        .collect();
-    assert!(left.is_empty(), "{left:#?}");
+    sleeper.wait().unwrap();
+    let after = Machine::look();
+    for namespace in namespaces {
+        assert!(
+            !after.has_namespace(&namespace),
+            "{namespace} still has processes"
+        );
+    }
 }

@@ -1,11 +1,12 @@
-//! Child processes that end when this command is interrupted.
+//! Child processes that end when this command is interrupted, or killed.
 
 use std::fmt;
 use std::io::Write;
-use std::process::{ExitStatus, Stdio};
+use std::process::{self, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use floe_testbed::packages;
 use nix::sys::signal::{Signal as Number, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -22,8 +23,15 @@ const DRAIN: Duration = Duration::from_secs(1);
 
 /// Starts children one after the other and ends the running one on Ctrl-C.
 pub struct Children {
+    end: EndSignals,
+}
+
+/// The signals that ask this command to end.
+struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
+    /// The terminal was closed. Not heard under `nohup`.
+    hangup: Option<Signal>,
 }
 
 /// The user or the system asked this command to end.
@@ -56,20 +64,32 @@ pub enum Output {
 impl Children {
     /// From here on, signals no longer end this process by themselves.
     pub fn new() -> Result<Self> {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let hangup = if ignores(&status, Number::SIGHUP) {
+            None
+        } else {
+            Some(signal(SignalKind::hangup())?)
+        };
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
+            end: EndSignals {
+                interrupt: signal(SignalKind::interrupt())?,
+                terminate: signal(SignalKind::terminate())?,
+                hangup,
+            },
         })
     }
 
     /// Runs a child to its end. Its standard error is ours.
-    pub async fn run(&mut self, mut command: Command, output: Output) -> Result<Finished> {
+    ///
+    /// # Assumptions
+    /// The calling thread lives until then: the child dies with it, see [`mortal`].
+    pub async fn run(&mut self, command: Command, output: Output) -> Result<Finished> {
         let program = command
             .as_std()
             .get_program()
             .to_string_lossy()
             .into_owned();
-        let mut child = command
+        let mut child = Command::from(mortal(command.as_std())?)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             // A group of its own, so that its children can be interrupted too.
@@ -84,7 +104,7 @@ impl Children {
 
         tokio::select! {
             biased;
-            () = asked_to_end(&mut self.interrupt, &mut self.terminate) => {
+            () = self.end.recv() => {
                 end(&mut child).await;
                 Err(Interrupted.into())
             }
@@ -100,17 +120,61 @@ impl Children {
     ) -> Result<T> {
         tokio::select! {
             biased;
-            () = asked_to_end(&mut self.interrupt, &mut self.terminate) => Err(Interrupted.into()),
+            () = self.end.recv() => Err(Interrupted.into()),
             result = tokio::task::spawn_blocking(work) => result?,
         }
     }
 }
 
-async fn asked_to_end(interrupt: &mut Signal, terminate: &mut Signal) {
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+impl EndSignals {
+    async fn recv(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hangup => {}
+        }
     }
+}
+
+/// The same command, whose process is killed when this one ends without having
+/// waited for it, even by `kill -9`.
+///
+/// To the kernel the parent is the *thread* that starts it: that one must live
+/// as long as the child shall.
+pub fn mortal(command: &process::Command) -> Result<process::Command> {
+    let program = command.get_program();
+    let path = packages::find(&program.to_string_lossy())
+        .with_context(|| format!("cannot run {}: it is not there", program.display()))?;
+    let mut mortal = process::Command::new("setpriv");
+    mortal
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(path)
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => mortal.env(name, value),
+            None => mortal.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        mortal.current_dir(folder);
+    }
+    Ok(mortal)
+}
+
+/// Whether a process ignores a signal, by its `/proc/PID/status`.
+fn ignores(status: &str, signal: Number) -> bool {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & (1 << (signal as u64 - 1)) != 0)
 }
 
 /// Interrupts the child with all its group and kills it when it stays.
@@ -152,7 +216,7 @@ async fn pass_on(
     seen: &mut Vec<u8>,
     output: Output,
 ) -> Result<()> {
-    let mut chunk = [0; 8192];
+    let mut chunk = vec![0; 8192];
     loop {
         let length = pipe.read(&mut chunk).await?;
         if length == 0 {
@@ -170,8 +234,9 @@ async fn pass_on(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::os::unix::process::ExitStatusExt;
-    use std::time::Instant;
+    use std::thread;
 
     use super::*;
 
@@ -195,15 +260,13 @@ mod tests {
     #[tokio::test]
     async fn a_leftover_that_holds_the_output_open_is_not_waited_for() {
         let mut children = Children::new().unwrap();
-        let started = Instant::now();
         let finished = children
             .run(shell("sleep 20 & echo $!"), Output::Kept)
             .await
             .unwrap();
-        assert!(started.elapsed() < Duration::from_secs(20));
         let leftover = String::from_utf8(finished.stdout).unwrap();
         let leftover = Pid::from_raw(leftover.trim().parse().unwrap());
-        nix::sys::signal::kill(leftover, Number::SIGKILL).unwrap();
+        nix::sys::signal::kill(leftover, Number::SIGKILL).expect("it still runs");
     }
 
     #[tokio::test]
@@ -214,9 +277,9 @@ mod tests {
             .await
             .err()
             .expect("there is no such program");
-        assert!(
-            format!("{error:#}").starts_with("cannot run no-such-program: "),
-            "{error:#}"
+        assert_eq!(
+            error.to_string(),
+            "cannot run no-such-program: it is not there"
         );
     }
 
@@ -239,5 +302,48 @@ mod tests {
             .await
             .expect("nothing holds the pipe")
             .unwrap();
+    }
+
+    #[test]
+    fn a_child_is_killed_when_its_parent_is_gone() {
+        let mut child = thread::spawn(|| {
+            let mut command = process::Command::new("sh");
+            command.args(["-c", "echo here; exec sleep 600"]);
+            let mut child = mortal(&command)
+                .unwrap()
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // Its first byte tells that it runs, and that the kernel knows.
+            let mut pipe = child.stdout.take().unwrap();
+            pipe.read_exact(&mut [0]).unwrap();
+            child
+        })
+        .join()
+        .unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.signal(), Some(Number::SIGKILL as i32));
+    }
+
+    #[tokio::test]
+    async fn a_child_has_the_folder_and_the_environment_of_its_command() {
+        let mut command = shell("pwd; echo \"$GREETING\" \"${HOME-no home}\"");
+        command
+            .current_dir("/")
+            .env("GREETING", "hello")
+            .env_remove("HOME");
+        let mut children = Children::new().unwrap();
+        let finished = children.run(command, Output::Kept).await.unwrap();
+        assert_eq!(finished.stdout, b"/\nhello no home\n");
+    }
+
+    #[test]
+    fn an_ignored_signal_is_seen_in_the_status() {
+        let status =
+            "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
+        assert!(ignores(status, Number::SIGHUP));
+        assert!(!ignores(status, Number::SIGINT));
+        assert!(ignores(status, Number::SIGPIPE));
+        assert!(!ignores("", Number::SIGHUP));
     }
 }

@@ -105,10 +105,16 @@ pub fn run(command: Command) -> Result<()> {
 
 /// Builds the testbed's own programs, which the cluster consists of in part.
 pub fn build_programs() -> Result<()> {
-    let status = crate::tools::cargo()
-        .current_dir(crate::workspace())
-        .args(["build", "--quiet", "--package", "floe-testbed", "--bins"])
-        .status()
+    let mut cargo = crate::tools::cargo();
+    cargo.current_dir(crate::workspace()).args([
+        "build",
+        "--quiet",
+        "--package",
+        "floe-testbed",
+        "--bins",
+    ]);
+    let mut cargo = crate::child::mortal(&cargo)?;
+    let status = Step::run("building the testbed's programs", || cargo.status())
         .context("cannot run cargo")?;
     if !status.success() {
         bail!("the testbed's programs do not build");

@@ -8,6 +8,7 @@ use floe_testbed::cluster::spec::ClusterSpec;
 use floe_testbed::floe;
 use floe_testbed::progress::Step;
 
+use crate::child::mortal;
 use crate::cluster::{DEFAULT_NAME, print};
 use crate::tools::cargo;
 
@@ -40,19 +41,17 @@ async fn show() -> Result<()> {
 }
 
 fn build() -> Result<()> {
-    let status = cargo()
-        .current_dir(crate::workspace())
-        .args([
-            "build",
-            "--quiet",
-            "--bins",
-            "--package",
-            "floe-testbed",
-            "--package",
-            "floe-controller",
-        ])
-        .status()
-        .context("cannot run cargo")?;
+    let mut build = cargo();
+    build.current_dir(crate::workspace()).args([
+        "build",
+        "--quiet",
+        "--bins",
+        "--package",
+        "floe-testbed",
+        "--package",
+        "floe-controller",
+    ]);
+    let status = mortal(&build)?.status().context("cannot run cargo")?;
     if !status.success() {
         bail!("floe does not build");
     }
@@ -60,6 +59,7 @@ fn build() -> Result<()> {
 }
 
 async fn screen(cluster: &Cluster) -> Result<String> {
+    let size = size(&cluster.status().await?.spec);
     let leader = floe::leader(cluster, Duration::from_secs(30)).await?;
     let nodes = kubectl(cluster, &["get", "nodes"])?;
     let shown = "NAMESPACE:.metadata.namespace,NAME:.metadata.name,PHASE:.status.phase,IP:.status.podIP,NODE:.spec.nodeName";
@@ -75,7 +75,7 @@ async fn screen(cluster: &Cluster) -> Result<String> {
     let kubectl = "cargo xtask cluster kubectl --";
     Ok(format!(
         "
-floe runs on a local cluster of three nodes.
+floe runs on a local cluster of {size}.
 
 {nodes}
 {pods}
@@ -98,6 +98,17 @@ Your own kubectl works too:
     ))
 }
 
+fn size(spec: &ClusterSpec) -> String {
+    let nodes = match spec.nodes {
+        1 => "one node".to_owned(),
+        nodes => format!("{nodes} nodes"),
+    };
+    match spec.fake_nodes {
+        0 => nodes,
+        fake => format!("{nodes} and {fake} fake ones"),
+    }
+}
+
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
     let output = cluster
         .kubectl()
@@ -118,4 +129,17 @@ fn indent(text: &str) -> String {
     text.lines().fold(String::new(), |text, line| {
         text + "  " + line.trim_end() + "\n"
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_is_the_cluster_s_own() {
+        let spec = |nodes| ClusterSpec::new("floe").nodes(nodes);
+        assert_eq!(size(&spec(1)), "one node");
+        assert_eq!(size(&spec(5)), "5 nodes");
+        assert_eq!(size(&spec(3).fake_nodes(50)), "3 nodes and 50 fake ones");
+    }
 }

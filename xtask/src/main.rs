@@ -34,7 +34,7 @@ enum Command {
     ///
     /// The same as `cargo xtask test --only check`.
     Check,
-    /// Show floe on a local cluster of three nodes
+    /// Show floe on a local cluster: the running one, or a new one of three nodes
     Demo(demo::Args),
     /// Start, look at and stop a local Kubernetes cluster
     #[command(subcommand)]

@@ -35,11 +35,14 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
 
-    /// Also make the long runs: many seeds, soak (sets `FLOE_NIGHTLY=1` for the tests)
+    /// Set `FLOE_NIGHTLY=1`, for tests that have a long form
     #[arg(long)]
     nightly: bool,
 
-    /// Run only tests whose name contains this; the checks are left out unless asked for with --only
+    /// Run only tests whose name contains this, or all of the test target that is named so
+    ///
+    /// A target of `tests` such as `lifecycle` runs as a whole, and the others of its part not at all. The checks are left
+    /// out unless asked for with --only.
     filter: Option<String>,
 }
 

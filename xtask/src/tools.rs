@@ -49,9 +49,6 @@ pub async fn cargo_deny(children: &mut Children) -> Result<PathBuf> {
         }
     }
 
-    let step = Step::start(format!(
-        "install cargo-deny {CARGO_DENY} (once, about two minutes)"
-    ));
     let mut install = Command::from(cargo());
     install
         .args(["install", "--quiet", "--locked", "--force", "--root"])
@@ -61,14 +58,17 @@ pub async fn cargo_deny(children: &mut Children) -> Result<PathBuf> {
         // for two seconds either way, so the quick build is the better deal.
         .arg("--debug")
         .env("CARGO_PROFILE_DEV_DEBUG", "false");
-    let finished = children.run(install, Output::Shown).await?;
-    ensure!(
-        finished.status.success(),
-        "cargo install cargo-deny failed: {}",
-        finished.status
-    );
-    step.done();
-    Ok(installed)
+    let title = format!("install cargo-deny {CARGO_DENY} (once, about two minutes)");
+    Step::run_async(title, async {
+        let finished = children.run(install, Output::Shown).await?;
+        ensure!(
+            finished.status.success(),
+            "cargo install cargo-deny failed: {}",
+            finished.status
+        );
+        Ok(installed)
+    })
+    .await
 }
 
 /// What a command says on standard output, if it is there and succeeds.

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    net::{Ipv4Addr, SocketAddr},
+    net::{Ipv6Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
@@ -75,7 +75,7 @@ struct Flags {
     /// Address and port that serve /healthz, /readyz and /version
     #[arg(
         long, env = "FLOE_HEALTH_ADDR", value_name = "ADDR:PORT",
-        default_value_t = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080)),
+        default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8080)),
     )]
     health_addr: SocketAddr,
 
@@ -136,7 +136,8 @@ struct Flags {
     )]
     leader_elect_resource_namespace: String,
 
-    // Compat: galaxy-ipam's lease, so that it and floe never lead together.
+    // Compat: galaxy-ipam's lease, so that it and floe never lead together, as long
+    // as galaxy-ipam locks by a lease (its default `endpointsleases` does).
     /// Name of the lease; the default is galaxy-ipam's, so that it and floe
     /// never lead at the same time
     #[arg(

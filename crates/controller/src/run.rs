@@ -1,7 +1,10 @@
 //! Wiring and shutdown: starts every task, waits for a reason to stop, asks
 //! all tasks to stop and joins each of them.
 
-use std::{io, net::SocketAddr};
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+};
 
 use tokio::{
     net::TcpListener,
@@ -62,9 +65,7 @@ pub async fn run(config: Config) -> Result<(), Error> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signal)?;
     let client = apiserver::client(config.kubeconfig).await?;
     let addr = config.health_addr;
-    let listener = TcpListener::bind(addr)
-        .await
-        .map_err(|source| Error::Listen { addr, source })?;
+    let listener = listen(addr).await?;
     info!(
         version = version::VERSION,
         commit = version::COMMIT,
@@ -128,3 +129,20 @@ pub async fn run(config: Config) -> Result<(), Error> {
 fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Result<(), Error> {
     ended.map_err(Error::Task)?
 }
+
+/// Listens on an address. The wildcard of IPv6 serves IPv4 as well; where the
+/// kernel has no IPv6, the wildcard of IPv4 takes its place.
+async fn listen(addr: SocketAddr) -> Result<TcpListener, Error> {
+    let bound = match TcpListener::bind(addr).await {
+        Err(error)
+            if addr.ip() == Ipv6Addr::UNSPECIFIED && error.raw_os_error() == Some(EAFNOSUPPORT) =>
+        {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, addr.port())).await
+        }
+        other => other,
+    };
+    bound.map_err(|source| Error::Listen { addr, source })
+}
+
+/// "Address family not supported by protocol", the same on all of Linux.
+const EAFNOSUPPORT: i32 = 97;

@@ -85,24 +85,45 @@ impl Cgroup {
         script
     }
 
-    /// Stops every process below this group from running, until thawed.
+    /// Begins to stop every process below this group from running, until thawed;
+    /// see [`Self::is_frozen`].
     pub fn freeze(&self) -> io::Result<()> {
-        self.set_frozen(true)
+        match layout() {
+            Layout::V1 => fs::write(self.file("freezer", "freezer.state"), "FROZEN"),
+            Layout::V2 => fs::write(self.file("", "cgroup.freeze"), "1"),
+        }
     }
 
-    /// Lets a frozen group run again.
+    /// Whether every process below this group has stopped.
+    pub fn is_frozen(&self) -> io::Result<bool> {
+        let (file, word) = match layout() {
+            Layout::V1 => (self.file("freezer", "freezer.state"), "FROZEN"),
+            Layout::V2 => (self.file("", "cgroup.events"), "frozen 1"),
+        };
+        Ok(fs::read_to_string(file)?.lines().any(|line| line == word))
+    }
+
+    /// Lets this group and every group below it run again, whichever of them was
+    /// frozen.
     pub fn thaw(&self) -> io::Result<()> {
-        self.set_frozen(false)
+        let (hierarchy, file, word) = match layout() {
+            Layout::V1 => ("freezer", "freezer.state", "THAWED"),
+            Layout::V2 => ("", "cgroup.freeze", "0"),
+        };
+        let mut result = Ok(());
+        walk(&self.file(hierarchy, ""), &mut |group| {
+            if let Err(error) = fs::write(group.join(file), word) {
+                result = Err(error);
+            }
+        });
+        result
     }
 
     /// Bytes of memory charged to this group and the groups below it.
     pub fn memory(&self) -> io::Result<u64> {
         let file = match layout() {
-            Layout::V1 => Path::new(ROOT)
-                .join("memory")
-                .join(&self.name)
-                .join("memory.usage_in_bytes"),
-            Layout::V2 => Path::new(ROOT).join(&self.name).join("memory.current"),
+            Layout::V1 => self.file("memory", "memory.usage_in_bytes"),
+            Layout::V2 => self.file("", "memory.current"),
         };
         let text = fs::read_to_string(file)?;
         text.trim().parse().map_err(io::Error::other)
@@ -114,7 +135,10 @@ impl Cgroup {
         for hierarchy in hierarchies() {
             walk(&hierarchy.join(&self.name), &mut |dir| {
                 let procs = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-                found.extend(procs.lines().filter_map(|line| line.parse::<i32>().ok()));
+                let pids = procs.lines().filter_map(|line| line.parse::<i32>().ok());
+                // Zero stands for a process that is not visible from here, and to
+                // signal zero would be to signal ourselves.
+                found.extend(pids.filter(|pid| *pid > 0));
             });
         }
         found.sort_unstable();
@@ -162,20 +186,9 @@ impl Cgroup {
         result
     }
 
-    fn set_frozen(&self, frozen: bool) -> io::Result<()> {
-        match layout() {
-            Layout::V1 => fs::write(
-                Path::new(ROOT)
-                    .join("freezer")
-                    .join(&self.name)
-                    .join("freezer.state"),
-                if frozen { "FROZEN" } else { "THAWED" },
-            ),
-            Layout::V2 => fs::write(
-                Path::new(ROOT).join(&self.name).join("cgroup.freeze"),
-                if frozen { "1" } else { "0" },
-            ),
-        }
+    /// A file of this group in one hierarchy; v2 has only the one without name.
+    fn file(&self, hierarchy: &str, file: &str) -> PathBuf {
+        Path::new(ROOT).join(hierarchy).join(&self.name).join(file)
     }
 }
 
@@ -226,12 +239,16 @@ fn inherit(parent: &Path, child: &Path) -> io::Result<()> {
         }
     }
     if layout() == Layout::V2 {
+        let enabled = fs::read_to_string(parent.join("cgroup.subtree_control"))?;
+        let has = |list: &str, name: &str| list.split_whitespace().any(|word| word == name);
         let available = fs::read_to_string(parent.join("cgroup.controllers"))?;
-        for controller in available.split_whitespace() {
-            fs::write(
-                parent.join("cgroup.subtree_control"),
-                format!("+{controller}"),
-            )?;
+        for controller in ["cpu", "cpuset", "memory", "pids"] {
+            if has(&available, controller) && !has(&enabled, controller) {
+                fs::write(
+                    parent.join("cgroup.subtree_control"),
+                    format!("+{controller}"),
+                )?;
+            }
         }
     }
     Ok(())

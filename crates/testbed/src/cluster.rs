@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::host::{HostRef, testbed_program};
-use crate::kubernetes::{Program, Programs};
+use crate::kubernetes::{self, Program, Programs};
 use crate::packages::{self, Need};
 use crate::progress::Step;
 use crate::supervisor::door::{DETACH, Progress};
@@ -36,10 +38,6 @@ use spec::ClusterSpec;
 
 /// Programs that a cluster needs beside Kubernetes itself.
 const NEEDS: &[Need] = &[
-    Need {
-        program: "etcd",
-        package: "etcd-server",
-    },
     Need {
         program: "containerd",
         package: "containerd",
@@ -146,14 +144,24 @@ impl Cluster {
     pub async fn down(name: &str) -> Result<bool> {
         spec::validate_name(name)?;
         require_root()?;
+        packages::remove_stale()?;
         let paths = Paths::of(name)?;
-        let running = ask(&paths.control(), &Request::Status).await.is_ok();
-        if running {
-            // It may be gone before its answer is out.
-            let _ = ask(&paths.control(), &Request::Down).await;
+        let Some(owner) = supervisor::owner(&paths) else {
+            wait_until_gone(name)?;
+            return Ok(false);
+        };
+        // It may be gone before its answer is out, or not listen yet.
+        if ask(&paths.control(), &Request::Down).await.is_err() {
+            for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+                // Gone in the meantime is what is wanted.
+                let _ = kill(Pid::from_raw(owner), signal);
+                if wait_until_gone(name).is_ok() {
+                    return Ok(true);
+                }
+            }
         }
         wait_until_gone(name)?;
-        Ok(running)
+        Ok(true)
     }
 
     /// The name of the cluster.
@@ -199,7 +207,8 @@ impl Cluster {
             .spawn()
             .context("cannot run kubectl")?;
         let mut stdin = kubectl.stdin.take().context("its input is piped")?;
-        stdin.write_all(manifest.as_bytes())?;
+        // If kubectl ends before it has read all, it says why below.
+        let _ = stdin.write_all(manifest.as_bytes());
         drop(stdin);
         let output = kubectl.wait_with_output()?;
         if !output.status.success() {
@@ -247,13 +256,20 @@ impl Drop for Lifeline {
 /// packages and builds Kubernetes, and says so.
 pub fn prepare() -> Result<Programs> {
     require_root()?;
-    packages::ensure(NEEDS)?;
+    let mut needs = NEEDS.to_vec();
+    if kubernetes::etcd().is_none() {
+        needs.push(Need {
+            program: "etcd",
+            package: "etcd-server",
+        });
+    }
+    packages::ensure(&needs)?;
     Programs::ensure()
 }
 
 /// Waits until a cluster that is ending is gone, and clears up after a crash.
 pub fn wait_until_gone(name: &str) -> Result<()> {
-    const PATIENCE: Duration = Duration::from_mins(1);
+    const PATIENCE: Duration = Duration::from_secs(30);
     let deadline = Instant::now() + PATIENCE;
     loop {
         match supervisor::clean_up(name) {
@@ -305,12 +321,7 @@ fn start_supervisor(spec: &ClusterSpec, paths: &Paths) -> Result<Lifeline> {
         .args(["supervise", "--spec", &serde_json::to_string(spec)?])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(
-            std::fs::File::options()
-                .create(true)
-                .append(true)
-                .open(&log)?,
-        )
+        .stderr(std::fs::File::create(&log)?)
         .spawn()
         .context("cannot start the cluster's supervisor")?;
     let stdout = supervisor.stdout.take().context("its output is piped")?;

@@ -21,6 +21,7 @@ mod initramfs;
 mod machine;
 mod qemu;
 mod script;
+mod xz;
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -162,9 +162,11 @@ impl Host {
     fn kill(&mut self) {
         // The anchor itself, not its holder: the kernel ends a first process
         // only after every other process of the host, and the holder after it.
-        // Both fail only when the process is gone already.
-        let _ = kill(Pid::from_raw(self.address.anchor), Signal::SIGKILL);
-        let _ = self.holder.wait();
+        if matches!(self.holder.try_wait(), Ok(None)) {
+            // It fails only when the anchor is just going by itself.
+            let _ = kill(Pid::from_raw(self.address.anchor), Signal::SIGKILL);
+            let _ = self.holder.wait();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -16,6 +16,7 @@ pub struct Image {
     files: BTreeMap<String, Content>,
     entrypoint: Vec<String>,
     command: Vec<String>,
+    stop_signal: Option<&'static str>,
 }
 
 enum Content {
@@ -100,21 +101,20 @@ impl Image {
         self
     }
 
+    /// Containers are killed when they shall stop. For programs that ignore
+    /// SIGTERM as first process: each would take its whole grace to end.
+    pub fn stop_at_once(&mut self) -> &mut Self {
+        self.stop_signal = Some("SIGKILL");
+        self
+    }
+
     /// Writes the image into a registry directory under one or more names, and
     /// returns its digest.
     pub fn store(&self, registry: &Path, names: &[&str]) -> Result<String> {
         let blobs = registry.join("blobs");
         fs::create_dir_all(&blobs)?;
         let layer = store_blob(&blobs, &self.layer()?)?;
-        let config = json!({
-            "architecture": architecture(), "os": "linux",
-            "config": {
-                "Entrypoint": self.entrypoint, "Cmd": self.command,
-                "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
-            },
-            "rootfs": { "type": "layers", "diff_ids": [layer.digest] },
-        });
-        let config = store_blob(&blobs, &serde_json::to_vec(&config)?)?;
+        let config = store_blob(&blobs, &serde_json::to_vec(&self.config(&layer))?)?;
         let manifest = json!({
             "schemaVersion": 2, "mediaType": MANIFEST_TYPE,
             "config": config.descriptor("application/vnd.oci.image.config.v1+json"),
@@ -131,6 +131,21 @@ impl Image {
             write_atomically(&reference, manifest.digest.as_bytes())?;
         }
         Ok(manifest.digest)
+    }
+
+    fn config(&self, layer: &Blob) -> Value {
+        let mut config = json!({
+            "Entrypoint": self.entrypoint, "Cmd": self.command,
+            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+        });
+        if let Some(signal) = self.stop_signal {
+            config["StopSignal"] = signal.into();
+        }
+        json!({
+            "architecture": architecture(), "os": "linux",
+            "config": config,
+            "rootfs": { "type": "layers", "diff_ids": [layer.digest] },
+        })
     }
 
     fn layer(&self) -> Result<Vec<u8>> {
@@ -214,14 +229,20 @@ fn shared_libraries(program: &Path) -> Result<Vec<PathBuf>> {
         .output()
         .context("cannot run ldd")?;
     // `ldd` fails for a static program, which needs nothing.
-    Ok(parse_ldd(&String::from_utf8_lossy(&output.stdout)))
+    parse_ldd(&String::from_utf8_lossy(&output.stdout))
+        .with_context(|| format!("cannot put {} into an image", program.display()))
 }
 
-fn parse_ldd(text: &str) -> Vec<PathBuf> {
-    text.lines()
-        .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
-        .map(PathBuf::from)
-        .collect()
+fn parse_ldd(text: &str) -> Result<Vec<PathBuf>> {
+    let mut libraries = Vec::new();
+    for line in text.lines() {
+        if let Some(library) = line.trim().strip_suffix(" => not found") {
+            bail!("its library {library} is not on this machine");
+        }
+        let path = line.split_whitespace().find(|word| word.starts_with('/'));
+        libraries.extend(path.map(PathBuf::from));
+    }
+    Ok(libraries)
 }
 
 fn architecture() -> &'static str {
@@ -240,7 +261,7 @@ mod tests {
     fn libraries_are_read_from_both_forms_of_ldd_lines() {
         let text = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
                     \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
-        let libraries = parse_ldd(text);
+        let libraries = parse_ldd(text).unwrap();
         assert_eq!(
             libraries,
             [
@@ -248,7 +269,30 @@ mod tests {
                 PathBuf::from("/lib64/ld-linux-x86-64.so.2")
             ]
         );
-        assert!(parse_ldd("\tnot a dynamic executable\n").is_empty());
+        let none = parse_ldd("\tnot a dynamic executable\n").unwrap();
+        assert!(none.is_empty());
+    }
+
+    #[test]
+    fn a_library_that_is_missing_is_named() {
+        let text = "\tlibc.so.6 => /lib/libc.so.6 (0x00007f)\n\tlibodd.so.1 => not found\n";
+        let error = parse_ldd(text).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "its library libodd.so.1 is not on this machine"
+        );
+    }
+
+    #[test]
+    fn only_an_image_that_says_so_is_killed_to_stop() {
+        let layer = Blob {
+            digest: "sha256:0".to_owned(),
+            size: 0,
+        };
+        let mut image = Image::empty();
+        assert_eq!(image.config(&layer)["config"].get("StopSignal"), None);
+        image.stop_at_once();
+        assert_eq!(image.config(&layer)["config"]["StopSignal"], "SIGKILL");
     }
 
     #[test]

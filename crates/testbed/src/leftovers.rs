@@ -31,6 +31,7 @@ struct Process {
     parent: i32,
     command: String,
     namespaces: BTreeSet<String>,
+    in_cluster: bool,
 }
 
 impl Machine {
@@ -64,10 +65,19 @@ impl Machine {
         machine
     }
 
+    /// Whether any process is in this namespace, given as `net:[4026531840]`.
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.processes
+            .values()
+            .any(|process| process.namespaces.contains(namespace))
+    }
+
     /// What is here now and was not then, or is different, one line each.
     ///
     /// Processes started meanwhile by somebody else, who was there then, are
-    /// somebody else's: only orphans and our own children count.
+    /// somebody else's: only orphans, our own children and members of a cluster's
+    /// control group count. Kernel modules and settings that a module brings along
+    /// are not compared.
     pub fn since(&self, then: &Self) -> Vec<String> {
         let mut differences = Vec::new();
         let known: BTreeSet<_> = then
@@ -76,7 +86,8 @@ impl Machine {
             .flat_map(|process| &process.namespaces)
             .collect();
         for (pid, process) in &self.processes {
-            if then.processes.contains_key(pid) || self.is_somebody_else_s(*pid, then) {
+            let ours = process.in_cluster || !self.is_somebody_else_s(*pid, then);
+            if then.processes.contains_key(pid) || !ours {
                 continue;
             }
             differences.push(format!("process {pid}: {}", process.command));
@@ -90,7 +101,6 @@ impl Machine {
         }
         let pairs = [
             ("mount", &self.mounts, &then.mounts),
-            ("control group", &self.cgroups, &then.cgroups),
             ("link", &self.links, &then.links),
         ];
         for (kind, now, then) in pairs {
@@ -100,6 +110,15 @@ impl Machine {
                     .map(|gone| format!("missing {kind}: {gone}")),
             );
         }
+        // What comes and goes below somebody's group is that somebody's.
+        let new_groups = self.cgroups.difference(&then.cgroups).filter(|group| {
+            let parent = Path::new(group)
+                .parent()
+                .map(|parent| parent.display().to_string());
+            let top = parent.is_some_and(|parent| is_root_of_hierarchy(&parent));
+            top || group.contains("/floe-testbed-")
+        });
+        differences.extend(new_groups.map(|group| format!("new control group: {group}")));
         for (name, value) in &self.sysctls {
             if let Some(old) = then.sysctls.get(name)
                 && old != value
@@ -125,6 +144,14 @@ impl Machine {
         }
         false
     }
+}
+
+/// The mount point of control groups itself, or of one controller below it.
+fn is_root_of_hierarchy(directory: &str) -> bool {
+    let below = directory
+        .strip_prefix("/sys/fs/cgroup")
+        .unwrap_or(directory);
+    below.matches('/').count() <= 1
 }
 
 fn processes() -> BTreeMap<i32, Process> {
@@ -167,6 +194,7 @@ fn processes() -> BTreeMap<i32, Process> {
                 parent,
                 command,
                 namespaces,
+                in_cluster: read("cgroup").contains("/floe-testbed-"),
             },
         );
     }

@@ -1,8 +1,8 @@
 //! Real parts on one machine, for tests and demonstrations: a Kubernetes cluster
 //! with nodes, a host outside of it, network hosts, and a guest kernel.
 //!
-//! Development only: nothing that ships depends on this crate. It knows nothing
-//! of floe but its images; what it builds is any cluster.
+//! Development only: nothing that ships depends on this crate. What it builds is
+//! any cluster; only [`floe`] knows what floe is.
 //!
 //! - [`cluster`] is the handle that tests, the demo and people hold;
 //! - [`supervisor`] is the process that owns a running cluster;

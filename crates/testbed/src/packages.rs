@@ -103,8 +103,10 @@ pub fn find(program: &str) -> Option<PathBuf> {
 ///
 /// # Guarantees
 /// Daemons that come with the packages are not started. Two callers, also in
-/// different processes, wait for each other.
+/// different processes, wait for each other. What a killed installation left
+/// is removed, as by [`remove_stale`].
 pub fn ensure(needs: &[Need]) -> Result<(), Error> {
+    remove_stale()?;
     let absent = missing(needs);
     if absent.is_empty() {
         return Ok(());
@@ -131,6 +133,20 @@ pub fn ensure(needs: &[Need]) -> Result<(), Error> {
         programs: programs_of(&absent),
         packages: packages.join(" "),
     })
+}
+
+/// Lets packages start their daemons again, if an installation of ours was
+/// killed before it could.
+///
+/// An installation that is under way is waited for. Without root nothing is done.
+pub fn remove_stale() -> Result<(), Error> {
+    let policy = Path::new(daemons::POLICY);
+    // Looked at before the lock is taken, which most calls then never do.
+    if !daemons::is_ours(policy) || !nix::unistd::geteuid().is_root() {
+        return Ok(());
+    }
+    let _turn = apt::turn()?;
+    daemons::remove_stale(policy).map_err(io_error("cannot remove the policy of an installation"))
 }
 
 fn programs_of(needs: &[&Need]) -> String {

@@ -6,9 +6,9 @@
 //! kernel does not clear away by itself (control groups, files) is removed at
 //! its end, or before the next start after a crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -17,9 +17,10 @@ use kube::Client;
 use nix::mount::{MsFlags, mount};
 
 use crate::cgroup::Cgroup;
-use crate::cluster::control::{ProgramName, Reply, Request, Status};
+use crate::cluster::control::{ProgramName, Reply, Request};
 use crate::cluster::paths::Paths;
 use crate::cluster::spec::ClusterSpec;
+use crate::cluster::wait;
 use crate::host::{Host, HostRef, Role};
 use crate::kubernetes::Programs;
 use crate::registry;
@@ -36,6 +37,7 @@ mod node;
 mod pki;
 mod program;
 mod remains;
+mod requests;
 
 use addresses::{API_SERVER, API_SERVER_BEHIND_GATE, CONTROL_PLANE, REGISTRY, Seat};
 use control_plane::ControlPlane;
@@ -44,11 +46,11 @@ use gate::Gate;
 use node::Node;
 use pki::Pki;
 use program::{Program, Recipe};
-use remains::{BURIAL, Logs, bury, cgroup_of, lock};
+use remains::{BURIAL, Logs, all_of, bury, cgroup_of, lock};
 
-pub use bootstrap::is_ready;
+pub use bootstrap::{is_ready, nodes_are_ready};
 pub use catalog::BUSYBOX;
-pub use remains::clean_up;
+pub use remains::{clean_up, owner};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -81,8 +83,9 @@ pub async fn run(spec: ClusterSpec, programs: Programs) -> Result<()> {
     let name = spec.name.clone();
     let result = supervise(spec, programs, &paths).await;
     // Hosts and programs ended with `supervise`; now for what they leave.
-    nix::mount::umount2(&paths.disks(), nix::mount::MntFlags::MNT_DETACH)?;
-    result.and(bury(&name, &paths, Logs::Keep))
+    let unmounted = nix::mount::umount2(&paths.disks(), nix::mount::MntFlags::MNT_DETACH);
+    let buried = bury(&name, &paths, Logs::Keep);
+    all_of([result, unmounted.map_err(Into::into), buried])
 }
 
 /// Runs until the cluster shall end. Everything started here ends with it.
@@ -133,6 +136,10 @@ struct Supervisor {
     hosts: BTreeMap<String, Host>,
     programs: BTreeMap<ProgramName, Program>,
     gate: Option<Gate>,
+    /// Hosts that are cut off from the control plane.
+    cut_off: BTreeSet<String>,
+    /// Whether anything was broken since the last time that all was mended.
+    is_broken: bool,
 }
 
 impl Supervisor {
@@ -146,6 +153,8 @@ impl Supervisor {
             programs: BTreeMap::new(),
             hosts: BTreeMap::new(),
             gate: None,
+            cut_off: BTreeSet::new(),
+            is_broken: false,
             spec,
             kubernetes,
             paths,
@@ -178,8 +187,10 @@ impl Supervisor {
             kubelets.push((Seat::Node(number), self.boot_node(Seat::Node(number))?));
         }
         let client = self.client().await?;
-        self.wait_for("the API server", || bootstrap::api_server_is_ready(&client))
-            .await?;
+        self.wait_for("the API server", async || {
+            bootstrap::api_server_is_ready(&client).await
+        })
+        .await?;
         self.start(
             CONTROL_PLANE,
             "kube-controller-manager",
@@ -190,17 +201,21 @@ impl Supervisor {
 
         step(&format!("starting {} nodes", self.spec.nodes));
         for (seat, node) in kubelets {
+            let host = self.host(&seat.name())?;
+            self.wait_for_runtime(&host).await?;
             self.start(&seat.name(), "kubelet", node.kubelet)?;
             self.start(&seat.name(), "kube-proxy", node.proxy)?;
         }
         bootstrap::publish_api_server(&client).await?;
-        self.wait_for("service accounts", || {
-            bootstrap::service_accounts_exist(&client)
+        self.wait_for("service accounts", async || {
+            bootstrap::service_accounts_exist(&client).await
         })
         .await?;
         let nodes = usize::from(self.spec.nodes);
-        self.wait_for("the nodes", || bootstrap::nodes_are_ready(&client, nodes))
-            .await?;
+        self.wait_for("the nodes", async || {
+            bootstrap::nodes_are_ready(&client, nodes).await
+        })
+        .await?;
 
         if self.spec.fake_nodes > 0 {
             step(&format!("creating {} fake nodes", self.spec.fake_nodes));
@@ -208,69 +223,6 @@ impl Supervisor {
             tokio::spawn(fake_nodes::live(client, self.spec.fake_nodes));
         }
         Ok(())
-    }
-
-    async fn handle(&mut self, request: Request) -> Result<Reply> {
-        match request {
-            Request::Status => return Ok(Reply::Status(self.status()?)),
-            Request::PowerOff(node) => {
-                let seat = self.node(&node)?;
-                let Some(host) = self.hosts.remove(&node) else {
-                    bail!("{node} is switched off already");
-                };
-                network::unplug(&self.host(CONTROL_PLANE)?, seat)?;
-                // A frozen process would not die.
-                self.cgroup.child(&node).thaw()?;
-                host.power_off();
-                // No control group survives a power-off; a kubelet that finds
-                // some afterwards would ask long for the dead of each.
-                self.cgroup.child(&node).remove(BURIAL)?;
-            }
-            Request::PowerOn(node) => self.power_on(self.node(&node)?)?,
-            Request::Cable { host, plugged } => {
-                network::cable(&self.host(CONTROL_PLANE)?, self.seat(&host)?, plugged)?;
-            }
-            Request::Pause { node, paused } => {
-                self.node(&node)?;
-                let cgroup = self.cgroup.child(&node);
-                if paused {
-                    cgroup.freeze()?;
-                } else {
-                    cgroup.thaw()?;
-                }
-            }
-            Request::Stop { program, kill } => self.program(&program)?.stop(kill).await?,
-            Request::Start(program) => {
-                let host = self.host(&program.host)?;
-                self.program(&program)?.restart(&host)?;
-            }
-            Request::Partition { host, cut } => {
-                let seat = host.map(|host| self.seat(&host)).transpose()?;
-                network::partition(&self.host(CONTROL_PLANE)?, seat, cut)?;
-            }
-            Request::Slow { milliseconds } => self
-                .gate
-                .as_ref()
-                .context("the gate is not open yet")?
-                .slow(Duration::from_millis(milliseconds)),
-            Request::Down => {}
-        }
-        Ok(Reply::Done)
-    }
-
-    fn status(&mut self) -> Result<Status> {
-        Ok(Status {
-            spec: self.spec.clone(),
-            supervisor: std::process::id(),
-            since: self.since,
-            hosts: self
-                .hosts
-                .values()
-                .map(|host| host.address().clone())
-                .collect(),
-            programs: self.programs.values_mut().map(Program::status).collect(),
-            memory: self.cgroup.memory()?,
-        })
     }
 
     fn boot(&mut self, seat: Seat, role: &Role) -> Result<HostRef> {
@@ -300,27 +252,13 @@ impl Supervisor {
         Ok(node)
     }
 
-    fn power_on(&mut self, seat: Seat) -> Result<()> {
-        if self.hosts.contains_key(&seat.name()) {
-            bail!("{} is switched on already", seat.name());
-        }
-        let disk = self.paths.disks().join(seat.name());
-        let host = self.boot(seat, &Role::Node { disk })?;
-        network::plug_in(&self.host(CONTROL_PLANE)?, &host, seat, &self.seats)?;
-        for program in ["containerd", "kubelet", "kube-proxy"] {
-            self.program(&ProgramName::new(seat.name(), program))?
-                .restart(&host)?;
-        }
-        Ok(())
-    }
-
     fn start(&mut self, host: &str, program: &str, command: Vec<String>) -> Result<()> {
         let name = ProgramName::new(host, program);
         let recipe = Recipe {
             name: name.clone(),
             command,
             cgroup: self.cgroup.child(host).child("system"),
-            log: self.log(&name),
+            log: self.paths.log(&name),
         };
         let program = Program::start(recipe, &self.host(host)?)?;
         self.programs.insert(name, program);
@@ -345,15 +283,27 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Waits until the container runtime of a node listens: a kubelet that comes
+    /// before it ends at once, and here nobody starts it again.
+    async fn wait_for_runtime(&self, host: &HostRef) -> Result<()> {
+        let socket = format!("/proc/{}/root/run/containerd/containerd.sock", host.anchor);
+        let what = format!("containerd of {} listens", host.name);
+        wait::until(&what, PATIENCE, async || {
+            Ok(Path::new(&socket).exists().then_some(()))
+        })
+        .await
+    }
+
     async fn client(&self) -> Result<Client> {
         crate::cluster::client_of(&self.paths.kubeconfig()).await
     }
 
     /// Polls until `probe` holds; a program that ends meanwhile ends the wait.
-    async fn wait_for<F>(&mut self, what: &str, mut probe: impl FnMut() -> F) -> Result<()>
-    where
-        F: Future<Output = Result<bool>>,
-    {
+    async fn wait_for(
+        &mut self,
+        what: &str,
+        mut probe: impl AsyncFnMut() -> Result<bool>,
+    ) -> Result<()> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             let last = match probe().await {
@@ -396,22 +346,14 @@ impl Supervisor {
             .get_mut(name)
             .with_context(|| format!("there is no program {name}"))
     }
+}
 
-    fn seat(&self, name: &str) -> Result<Seat> {
-        let seat = self.seats.iter().find(|seat| seat.name() == name);
-        seat.copied()
-            .with_context(|| format!("there is no host {name}"))
-    }
-
-    fn node(&self, name: &str) -> Result<Seat> {
-        match self.seat(name)? {
-            seat @ Seat::Node(_) => Ok(seat),
-            Seat::ControlPlane | Seat::Outside => bail!("{name} is no node"),
+impl Drop for Supervisor {
+    /// Hosts are about to be switched off, and a frozen process would not die.
+    fn drop(&mut self) {
+        if let Err(error) = self.cgroup.thaw() {
+            tracing::warn!(%error, "cannot thaw what was paused");
         }
-    }
-
-    fn log(&self, name: &ProgramName) -> PathBuf {
-        self.paths.log(name)
     }
 }
 

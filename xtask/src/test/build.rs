@@ -59,9 +59,10 @@ impl Binary {
         children: &mut Children,
         settings: &Settings,
         selection: Selection,
+        filter: Option<&str>,
     ) -> Result<Finished> {
         let mut command = self.command(settings);
-        command.args(libtest::arguments(selection, settings.filter.as_deref()));
+        command.args(libtest::arguments(selection, filter));
         children.run(command, Output::Shown).await
     }
 
@@ -71,12 +72,10 @@ impl Binary {
         children: &mut Children,
         settings: &Settings,
         selection: Selection,
+        filter: Option<&str>,
     ) -> Result<Option<usize>> {
         let mut command = self.command(settings);
-        command.args(libtest::list_arguments(
-            selection,
-            settings.filter.as_deref(),
-        ));
+        command.args(libtest::list_arguments(selection, filter));
         let finished = children.run(command, Output::Kept).await?;
         let listed = libtest::count_listed(&String::from_utf8_lossy(&finished.stdout));
         Ok(finished.status.success().then_some(listed))

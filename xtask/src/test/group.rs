@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use floe_testbed::cache::Lock;
 use floe_testbed::cluster::{self, shared::SHARED_NAME};
 use floe_testbed::guest::{self, Job};
 use floe_testbed::lab;
@@ -27,20 +28,28 @@ pub const GROUPS: &[Group] = &[
         part: Part::Netns,
         name: "netns",
         targets: &[on_host("netns")],
-        prepare: lab::prepare,
+        prepare: || lab::prepare().map(|()| None),
+        clusters: &[],
     },
     Group {
         part: Part::Guest,
         name: "guest",
         targets: &[in_guest("guest"), on_host("guest_runner")],
-        prepare: || Ok(guest::prepare()?),
+        prepare: || Ok(guest::prepare().map(|()| None)?),
+        clusters: &[],
     },
     Group {
         part: Part::Cluster,
         name: "cluster",
         // What is left after a cluster can only be seen when no other one runs.
         targets: &[on_host("cluster"), on_host("lifecycle")],
-        prepare: || cluster::prepare().map(drop),
+        prepare: || {
+            cluster::prepare()?;
+            // Another checkout's tests bring up clusters of the same names.
+            let turn = Lock::take("cluster-tests").context("cannot lock the cache folder")?;
+            Ok(Some(turn))
+        },
+        clusters: &[SHARED_NAME, "lifecycle", "lifecycle-2"],
     },
 ];
 
@@ -50,8 +59,11 @@ pub struct Group {
     name: &'static str,
     /// Run one after the other.
     targets: &'static [Target],
-    /// Gets what the tests need, which takes long the first time.
-    prepare: fn() -> Result<()>,
+    /// Gets what the tests need, which takes long the first time, and waits for
+    /// their turn if they cannot run twice on one machine.
+    prepare: fn() -> Result<Option<Lock>>,
+    /// The clusters that the tests bring up.
+    clusters: &'static [&'static str],
 }
 
 /// A test target of `floe-tests`.
@@ -103,15 +115,16 @@ impl Group {
         let started = Instant::now();
         let mut row = Row::new(self.name);
         let mut selected = Vec::new();
-        for target in self.targets {
+        for (target, filter) in self.chosen(settings.filter.as_deref()) {
             let Some(binary) = binaries.iter().find(|binary| target.is(binary)) else {
                 row.add(Tally::FAILED);
                 row.note(format!("floe-tests has no test target '{}'", target.name));
                 continue;
             };
-            match binary.count(children, settings, Selection::Ignored).await? {
+            let listed = binary.count(children, settings, Selection::Ignored, filter);
+            match listed.await? {
                 Some(0) => {}
-                Some(count) => selected.push((target, binary, count)),
+                Some(count) => selected.push((target, binary, filter, count)),
                 None => {
                     row.add(Tally::FAILED);
                     row.note(format!("{} cannot list its tests", target.name));
@@ -120,31 +133,26 @@ impl Group {
         }
 
         if !selected.is_empty() {
-            if let Some(reason) = self.missing(children).await? {
-                let count = selected.iter().map(|(_, _, count)| count).sum();
-                row.add(Tally::missing(count, settings.ci));
-                row.note(format!("could not run: {reason}"));
-            } else {
-                let step = Step::start(format!("{} tests", self.name));
-                for (target, binary, _) in selected {
-                    let tally = match target.place {
-                        Place::Host => {
-                            let finished =
-                                binary.run(children, settings, Selection::Ignored).await?;
-                            count(&mut row, &binary.title(), &finished)
-                        }
-                        Place::Guest => run_in_guest(children, settings, binary, &mut row).await?,
-                    };
-                    row.add(tally);
-                    // A cluster ends after the program that brought it up.
-                    children
-                        .wait_for(|| cluster::wait_until_gone(SHARED_NAME))
-                        .await?;
+            match self.ready(children).await? {
+                Err(reason) => {
+                    let count = selected.iter().map(|(.., count)| count).sum();
+                    row.add(Tally::missing(count, settings.ci));
+                    row.note(format!("could not run: {reason}"));
                 }
-                if row.tally.failed == 0 {
-                    step.done();
-                } else {
-                    step.fail();
+                Ok(_turn) => {
+                    let step = Step::start(format!("{} tests", self.name));
+                    for (target, binary, filter, _) in selected {
+                        let ended = target.run(children, settings, binary, filter, &mut row);
+                        let ended = ended.await;
+                        row.absorb(ended)?;
+                        let gone = self.wait_for_the_end_of_clusters(children).await;
+                        row.absorb(gone)?;
+                    }
+                    if row.tally.failed == 0 {
+                        step.done();
+                    } else {
+                        step.fail();
+                    }
                 }
             }
         }
@@ -152,71 +160,40 @@ impl Group {
         Ok(row)
     }
 
-    /// What the group needs and this machine cannot give.
-    fn unmet(&self) -> Option<String> {
-        if !cfg!(target_os = "linux") {
-            return Some(format!("{} tests need Linux", self.name));
+    /// What a filter means: a target that is named so, whole, or else tests by
+    /// their names in all targets.
+    fn chosen<'a>(&self, filter: Option<&'a str>) -> Vec<(&'static Target, Option<&'a str>)> {
+        match self
+            .targets
+            .iter()
+            .find(|target| filter == Some(target.name))
+        {
+            Some(target) => vec![(target, None)],
+            None => self.targets.iter().map(|target| (target, filter)).collect(),
         }
-        if !nix::unistd::geteuid().is_root() {
-            return Some(format!("{} tests need root", self.name));
-        }
-        None
     }
 
-    /// As [`Group::unmet`], after an attempt to get what is missing.
-    async fn missing(&self, children: &mut Children) -> Result<Option<String>> {
-        if let Some(reason) = self.unmet() {
-            return Ok(Some(reason));
+    /// Gets everything that is needed, or says what this machine cannot give.
+    async fn ready(&self, children: &mut Children) -> Result<Result<Option<Lock>, String>> {
+        if !nix::unistd::geteuid().is_root() {
+            return Ok(Err(format!("{} tests need root", self.name)));
         }
         match children.wait_for(self.prepare).await {
-            Ok(()) => Ok(None),
+            Ok(turn) => Ok(Ok(turn)),
             Err(error) if error.is::<Interrupted>() => Err(error),
-            Err(error) => Ok(Some(format!("{error:#}"))),
+            Err(error) => Ok(Err(format!("{error:#}"))),
         }
     }
-}
 
-async fn run_in_guest(
-    children: &mut Children,
-    settings: &Settings,
-    binary: &Binary,
-    row: &mut Row,
-) -> Result<Tally> {
-    let job = Job {
-        program: binary.executable.clone(),
-        args: libtest::arguments(Selection::Ignored, settings.filter.as_deref()),
-        env: binary.environment(settings),
-        cwd: binary.folder.clone(),
-        igb_ports: 2,
-        timeout: if settings.nightly {
-            GUEST_TIMEOUT_NIGHTLY
-        } else {
-            GUEST_TIMEOUT
-        },
-    };
-    let ended = children
-        .wait_for(move || {
-            let mut stdout = String::new();
-            let code = guest::run_with(&job, |line| {
-                let _ = writeln!(std::io::stdout().lock(), "{line}");
-                let _ = writeln!(stdout, "{line}");
-            })?;
-            Ok((code, stdout))
-        })
-        .await;
-    match ended {
-        Ok((code, stdout)) => Ok(build::tally(&stdout, code == 0).unwrap_or_else(|tally| {
-            row.note(format!(
-                "{} ended without a valid result (exit code {code})",
-                binary.title()
-            ));
-            tally
-        })),
-        Err(error) if error.is::<Interrupted>() => Err(error),
-        Err(error) => {
-            row.note(format!("{error:#}"));
-            Ok(Tally::FAILED)
+    /// A cluster ends after the program that brought it up.
+    async fn wait_for_the_end_of_clusters(&self, children: &mut Children) -> Result<()> {
+        for name in self.clusters {
+            children
+                .wait_for(|| cluster::wait_until_gone(name))
+                .await
+                .with_context(|| format!("cluster {name} did not end"))?;
         }
+        Ok(())
     }
 }
 
@@ -225,5 +202,90 @@ impl Target {
         binary.integration
             && binary.target == self.name
             && binary.folder == workspace().join("tests")
+    }
+
+    /// Runs its tests where they belong, and counts them in `row`.
+    async fn run(
+        &self,
+        children: &mut Children,
+        settings: &Settings,
+        binary: &Binary,
+        filter: Option<&str>,
+        row: &mut Row,
+    ) -> Result<()> {
+        let tally = match self.place {
+            Place::Host => {
+                let selection = Selection::Ignored;
+                let finished = binary.run(children, settings, selection, filter).await?;
+                count(row, &binary.title(), &finished)
+            }
+            Place::Guest => {
+                let job = guest_job(settings, binary, filter);
+                let (code, stdout) = children.wait_for(move || run_in_guest(&job)).await?;
+                build::tally(&stdout, code == 0).unwrap_or_else(|tally| {
+                    row.note(format!(
+                        "{} ended without a valid result (exit code {code})",
+                        binary.title()
+                    ));
+                    tally
+                })
+            }
+        };
+        row.add(tally);
+        Ok(())
+    }
+}
+
+fn guest_job(settings: &Settings, binary: &Binary, filter: Option<&str>) -> Job {
+    Job {
+        program: binary.executable.clone(),
+        args: libtest::arguments(Selection::Ignored, filter),
+        env: binary.environment(settings),
+        cwd: binary.folder.clone(),
+        igb_ports: 2,
+        timeout: if settings.nightly {
+            GUEST_TIMEOUT_NIGHTLY
+        } else {
+            GUEST_TIMEOUT
+        },
+    }
+}
+
+/// The exit code and the output, which is also shown as it comes.
+fn run_in_guest(job: &Job) -> Result<(u8, String)> {
+    let mut stdout = String::new();
+    let code = guest::run_with(job, |line| {
+        let _ = writeln!(std::io::stdout().lock(), "{line}");
+        let _ = writeln!(stdout, "{line}");
+    })?;
+    Ok((code, stdout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(part: Part, filter: &str) -> Vec<(&'static str, Option<&str>)> {
+        let group = GROUPS.iter().find(|group| group.part == part).unwrap();
+        let chosen = group.chosen(Some(filter)).into_iter();
+        chosen
+            .map(|(target, filter)| (target.name, filter))
+            .collect()
+    }
+
+    #[test]
+    fn the_name_of_a_target_chooses_it_whole_and_no_other_of_its_group() {
+        assert_eq!(chosen(Part::Cluster, "lifecycle"), [("lifecycle", None)]);
+        assert_eq!(chosen(Part::Cluster, "cluster"), [("cluster", None)]);
+    }
+
+    #[test]
+    fn any_other_word_chooses_tests_by_their_names() {
+        for word in ["life", "powered_off", "netns"] {
+            assert_eq!(
+                chosen(Part::Cluster, word),
+                [("cluster", Some(word)), ("lifecycle", Some(word))]
+            );
+        }
     }
 }

@@ -5,6 +5,10 @@ use std::iter::Sum;
 use std::ops::AddAssign;
 use std::time::Duration;
 
+use anyhow::Result;
+
+use crate::child::Interrupted;
+
 /// How tests ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -94,6 +98,19 @@ impl Row {
 
     pub fn add(&mut self, tally: Tally) {
         self.tally += tally;
+    }
+
+    /// Takes an error for a failure and notes it, so that the report is not lost;
+    /// only an interruption is passed on.
+    pub fn absorb(&mut self, result: Result<()>) -> Result<()> {
+        match result {
+            Err(error) if !error.is::<Interrupted>() => {
+                self.add(Tally::FAILED);
+                self.note(format!("{error:#}"));
+                Ok(())
+            }
+            result => result,
+        }
     }
 
     /// Why something failed or was skipped, told below the table.
@@ -191,5 +208,18 @@ mod tests {
             "120 passed, 1 failed, 7 skipped",
         ];
         assert_eq!(report.to_string().lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn an_error_is_a_failure_with_a_note_and_an_interruption_goes_on() {
+        let mut row = Row::new("cluster");
+        row.add(Tally::PASSED);
+        row.absorb(Ok(())).unwrap();
+        row.absorb(Err(anyhow::anyhow!("why").context("what")))
+            .unwrap();
+        assert_eq!(row.tally.to_string(), "1 passed, 1 failed, 0 skipped");
+        assert_eq!(row.notes, ["what: why"]);
+        assert!(row.absorb(Err(Interrupted.into())).is_err());
+        assert_eq!(row.tally.failed, 1);
     }
 }

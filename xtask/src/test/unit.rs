@@ -21,7 +21,14 @@ pub async fn run(children: &mut Children, settings: &Settings, binaries: &[Binar
     let mut row = Row::new("unit");
     for binary in binaries {
         eprintln!("     {}", binary.title());
-        let finished = binary.run(children, settings, Selection::Ordinary).await?;
+        let finished = binary
+            .run(
+                children,
+                settings,
+                Selection::Ordinary,
+                settings.filter.as_deref(),
+            )
+            .await?;
         let mut tally = count(&mut row, &binary.title(), &finished);
         if group::owns(binary) {
             // Its ignored tests are not left out: they run with their group.

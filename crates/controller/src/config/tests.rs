@@ -7,7 +7,7 @@ fn parse(args: &[&str]) -> Result<Config, clap::Error> {
 fn defaults() -> Config {
     Config {
         kubeconfig: None,
-        health_addr: "0.0.0.0:8080".parse().unwrap(),
+        health_addr: "[::]:8080".parse().unwrap(),
         log_format: logs::Format::Json,
         log_level: "info".into(),
         election: Some(Election {

@@ -1,6 +1,7 @@
 //! What can be asked of a running cluster, as one JSON line each way.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -42,8 +43,8 @@ pub enum Request {
     },
     /// Start a program that is not running.
     Start(ProgramName),
-    /// Cut the API server off from a host and its pods, or from all.
-    Partition {
+    /// Cut a host and its pods, or all of them, off from the control plane.
+    CutOff {
         /// Which host; nobody means everybody.
         host: Option<String>,
         /// Cut or mend.
@@ -54,6 +55,8 @@ pub enum Request {
         /// The delay of each piece of data, in either direction.
         milliseconds: u64,
     },
+    /// Mend everything that was broken on purpose.
+    Heal,
     /// End the cluster.
     Down,
 }
@@ -107,6 +110,8 @@ pub struct Status {
     pub hosts: Vec<HostRef>,
     /// Every program and whether it runs.
     pub programs: Vec<ProgramStatus>,
+    /// Whether something was broken on purpose and not mended.
+    pub is_broken: bool,
     /// Bytes of memory that all of it uses.
     pub memory: u64,
 }
@@ -120,8 +125,16 @@ pub struct ProgramStatus {
     pub ended: Option<String>,
 }
 
+/// How long an answer may take; switching a node on is the longest.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Sends one request and waits for the answer.
 pub async fn ask(socket: &Path, request: &Request) -> Result<Reply> {
+    let answered = tokio::time::timeout(PATIENCE, converse(socket, request)).await;
+    answered.with_context(|| format!("no answer to {request:?} within {PATIENCE:?}"))?
+}
+
+async fn converse(socket: &Path, request: &Request) -> Result<Reply> {
     let stream = UnixStream::connect(socket)
         .await
         .with_context(|| format!("no cluster answers at {}", socket.display()))?;

@@ -96,23 +96,23 @@ impl Cluster {
         self.start(CONTROL_PLANE, "kube-apiserver").await
     }
 
-    /// Drops every packet between the API server and a host with its pods; with
-    /// nobody named, between the API server and everybody on the segment.
+    /// Drops every packet between the control plane, where the API server runs,
+    /// and a host with its pods; with nobody named, all of them.
     pub async fn cut_off_from_api_server(&self, host: Option<&str>) -> Result<()> {
-        self.request(Request::Partition {
-            host: host.map(str::to_owned),
-            cut: true,
-        })
-        .await
+        let host = host.map(str::to_owned);
+        self.request(Request::CutOff { host, cut: true }).await
     }
 
     /// Mends what [`Self::cut_off_from_api_server`] cut.
     pub async fn reunite_with_api_server(&self, host: Option<&str>) -> Result<()> {
-        self.request(Request::Partition {
-            host: host.map(str::to_owned),
-            cut: false,
-        })
-        .await
+        let host = host.map(str::to_owned);
+        self.request(Request::CutOff { host, cut: false }).await
+    }
+
+    /// Mends everything: nodes are switched on, cables plugged, programs started.
+    /// It takes nodes some seconds to be Ready again.
+    pub async fn heal(&self) -> Result<()> {
+        self.request(Request::Heal).await
     }
 
     /// Delays each piece of data to and from the API server; zero ends it.

@@ -29,6 +29,13 @@ impl Paths {
                 );
             }
         }
+        if cache.to_string_lossy().contains([',', ':', '\'']) {
+            bail!(
+                "the cache directory {} has a comma, colon or quote in its name, which mount options \
+                 cannot carry; set FLOE_TESTBED_CACHE to another place",
+                cache.display()
+            );
+        }
         Ok(Self {
             root: cache.join("clusters").join(name),
         })
@@ -40,8 +47,12 @@ impl Paths {
     }
 
     /// Locked by the supervisor for as long as the cluster exists.
+    ///
+    /// One for the machine, whatever the cache directory: control groups have the
+    /// names of clusters, and there is only one tree of them.
     pub fn lock(&self) -> PathBuf {
-        self.root.join("lock")
+        let name = self.root.file_name().unwrap_or_default();
+        PathBuf::from(format!("/run/floe-testbed-{}.lock", name.display()))
     }
 
     /// The socket on which the supervisor takes requests.

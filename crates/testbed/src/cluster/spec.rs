@@ -20,8 +20,8 @@ pub struct ClusterSpec {
 impl ClusterSpec {
     /// The most real nodes that the address plan has room for.
     pub const MAX_NODES: u8 = 20;
-    /// The most fake nodes that the address plan has room for.
-    pub const MAX_FAKE_NODES: u32 = 10_000;
+    /// The most fake nodes whose leases are renewed in time.
+    pub const MAX_FAKE_NODES: u32 = 1_000;
 
     /// A cluster with three nodes, for people and for tests.
     pub fn new(name: impl Into<String>) -> Self {
@@ -110,10 +110,10 @@ mod tests {
     fn sizes_outside_the_address_plan_are_refused() {
         assert!(ClusterSpec::new("a").nodes(0).validate().is_err());
         assert!(ClusterSpec::new("a").nodes(21).validate().is_err());
-        assert!(ClusterSpec::new("a").fake_nodes(10_001).validate().is_err());
+        assert!(ClusterSpec::new("a").fake_nodes(1_001).validate().is_err());
         ClusterSpec::new("a")
             .nodes(20)
-            .fake_nodes(10_000)
+            .fake_nodes(1_000)
             .validate()
             .unwrap();
     }

@@ -7,6 +7,10 @@ use anyhow::{Result, bail};
 /// How often a condition is looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// Long enough for anything in a cluster to settle on a busy machine. It is
+/// never waited for when all is well.
+pub const SETTLED: Duration = Duration::from_secs(90);
+
 /// Looks at a condition until it yields a value.
 ///
 /// `Ok(None)` and errors both mean "not yet"; the last error is told when the

@@ -9,8 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Error, bzimage, initramfs, io_error};
-use crate::cache::{Lock, cache_dir};
+use super::{Error, bzimage, initramfs, io_error, xz};
+use crate::cache::{Lock, cache_dir, unfinished_in};
 use crate::command;
 use crate::packages::{self, Apt, Need};
 use crate::progress::Step;
@@ -29,8 +29,6 @@ pub(super) const NEEDS: [Need; 6] = [
 const FORMAT: u32 = 1;
 /// The metapackage of the stock kernel; the cloud kernel lacks 9p and igb.
 const KERNEL: &str = "linux-image-amd64";
-/// How the names of images under construction start.
-const UNFINISHED: &str = "new-";
 const BUSYBOX: &str = "busybox-static";
 
 /// A complete image.
@@ -79,12 +77,7 @@ impl Image {
     }
 
     fn make_in(dir: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(dir).map_err(io_error("cannot make the cache folder"))?;
-        remove_unfinished(dir).map_err(io_error("cannot tidy up the cache folder"))?;
-        let new = tempfile::Builder::new()
-            .prefix(UNFINISHED)
-            .tempdir_in(dir)
-            .map_err(io_error("cannot make a folder in the cache"))?;
+        let new = unfinished_in(dir).map_err(io_error("cannot make a folder in the cache"))?;
         let busybox = fetch(BUSYBOX, &new.path().join("tools"))?;
         let kernel = fetch(KERNEL, &new.path().join("package"))?;
         Step::run("making the guest kernel's image", || {
@@ -116,17 +109,6 @@ fn folder_of(version: &str) -> String {
 fn version_of(folder: &str) -> Option<String> {
     let version = folder.strip_suffix(&format!(".v{FORMAT}"))?;
     Some(version.to_owned())
-}
-
-/// Removes what a crash left; the caller's lock says that nobody works on it.
-fn remove_unfinished(dir: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-            fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 /// Downloads a package, or the kernel that the metapackage stands for, and unpacks it.
@@ -192,7 +174,8 @@ fn assemble(kernel: &Unpacked, busybox: &Unpacked, image: &Path) -> Result<Strin
 
     let packed = kernel.root.join(format!("boot/vmlinuz-{version}"));
     let packed = fs::read(packed).map_err(io_error("cannot read the kernel"))?;
-    let unpacked = bzimage::unpack(&packed).map_err(io_error("cannot unpack the kernel"))?;
+    let unpacked =
+        bzimage::unpack(&packed, xz::unpack).map_err(io_error("cannot unpack the kernel"))?;
     let write = |name: &str, bytes: &[u8]| {
         fs::write(image.join(name), bytes).map_err(io_error("cannot write the image"))
     };
@@ -252,17 +235,6 @@ mod tests {
         let image = Image::newest_in(dir.path()).unwrap();
         assert_eq!(image.kernel(), place.join("kernel"));
         assert_eq!(image.modules(), place.join("lib/modules/6.1.0-9-amd64"));
-    }
-
-    #[test]
-    fn what_a_crash_left_is_removed_and_images_stay() {
-        let dir = tempfile::tempdir().unwrap();
-        let image = dir.path().join(folder_of("6.1.0-9-amd64"));
-        let unfinished = dir.path().join("new-abc");
-        fs::create_dir(&image).unwrap();
-        fs::create_dir_all(unfinished.join("package")).unwrap();
-        remove_unfinished(dir.path()).unwrap();
-        assert!(image.exists() && !unfinished.exists());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::cpio::Archive;
-use super::{Error, bzimage, io_error, script};
+use super::{Error, io_error, script, xz};
 use crate::command;
 
 /// Without these modules no file of the host can be seen.
@@ -27,7 +27,8 @@ pub(super) fn build(root: &Path, version: &str, busybox: &Path) -> Result<Vec<u8
     archive.file("bin/busybox", &busybox);
     let mut names = Vec::new();
     for path in modules(root, version)? {
-        let (name, content) = module(&path).map_err(io_error("cannot read a kernel module"))?;
+        let (name, content) =
+            module(&path, xz::unpack).map_err(io_error("cannot read a kernel module"))?;
         archive.file(&format!("modules/{name}"), &content);
         names.push(name);
     }
@@ -67,15 +68,18 @@ fn insmod_paths(output: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The name and content of a module file, unpacked.
-fn module(path: &Path) -> io::Result<(String, Vec<u8>)> {
+/// The name and content of a module file, unpacked by `unxz` where need be.
+fn module(
+    path: &Path,
+    unxz: impl Fn(&[u8]) -> io::Result<Vec<u8>>,
+) -> io::Result<(String, Vec<u8>)> {
     let name = path
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
     let content = fs::read(path)?;
     match name.strip_suffix(".xz") {
-        Some(name) => Ok((name.to_owned(), bzimage::xz(&content)?)),
+        Some(name) => Ok((name.to_owned(), unxz(&content)?)),
         None => Ok((name, content)),
     }
 }
@@ -129,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_module_is_unpacked() {
+    fn only_a_packed_module_is_unpacked_and_named_so() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("x.ko.xz");
-        fs::write(&path, include_bytes!("bzimage/elf.xz")).unwrap();
-        let (name, content) = module(&path).unwrap();
-        assert_eq!(
-            (name.as_str(), content.as_slice()),
-            ("x.ko", b"\x7fELF".as_slice())
-        );
+        let loaded = |name: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, "as it is").unwrap();
+            module(&path, |_| Ok(b"unpacked".to_vec())).unwrap()
+        };
+        assert_eq!(loaded("x.ko.xz"), ("x.ko".to_owned(), b"unpacked".to_vec()));
+        assert_eq!(loaded("y.ko"), ("y.ko".to_owned(), b"as it is".to_vec()));
     }
 }

@@ -2,8 +2,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ static FRESH: AtomicBool = AtomicBool::new(false);
 
 /// The right to use apt: held by one caller on this machine at a time.
 pub(crate) struct Apt {
-    _lock: Lock,
+    turn: Lock,
     program: PathBuf,
     log: PathBuf,
 }
@@ -52,9 +53,8 @@ impl Apt {
     }
 
     fn take(program: PathBuf) -> Result<Self, Error> {
-        let lock = Lock::take("apt").map_err(io_error("cannot lock the cache folder"))?;
         Ok(Self {
-            _lock: lock,
+            turn: turn()?,
             program,
             log: cache_dir().join("apt.log"),
         })
@@ -107,9 +107,15 @@ impl Apt {
         Ok(command::read(Command::new("apt-cache").args(args))?)
     }
 
+    /// Ends with the thread that starts it, as far as it may: an interrupt stops
+    /// a download, but while dpkg runs apt ignores it and leaves nothing half
+    /// done. The group of its own keeps a Ctrl-C away from dpkg.
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new("setpriv");
         command
+            .args(["--pdeathsig", "INT", "--"])
+            .arg(&self.program)
+            .process_group(0)
             .args(["-o", &format!("DPkg::Lock::Timeout={}", PATIENCE.as_secs())])
             .args([
                 "-o",
@@ -137,8 +143,12 @@ impl Apt {
     }
 
     fn run(&self, what: &str, command: &mut Command) -> Result<(), Error> {
-        let (status, tail) =
-            run_logged(command, &self.log).map_err(io_error("cannot run apt-get"))?;
+        // It is still our turn when this process is killed and dpkg goes on.
+        let (status, tail) = self
+            .turn
+            .stdin()
+            .and_then(|stdin| run_logged(command.stdin(stdin), &self.log))
+            .map_err(io_error("cannot run apt-get"))?;
         if status.success() {
             return Ok(());
         }
@@ -151,16 +161,17 @@ impl Apt {
     }
 }
 
+/// Waits for the turn to change what is installed on this machine.
+pub(super) fn turn() -> Result<Lock, Error> {
+    Lock::take("apt").map_err(io_error("cannot lock the cache folder"))
+}
+
 /// Runs a command with its output appended to `log`; returns the last lines of it.
 fn run_logged(command: &mut Command, log: &Path) -> io::Result<(ExitStatus, String)> {
     let mut file: File = OpenOptions::new().create(true).append(true).open(log)?;
     writeln!(file, "$ {}", command::line(command))?;
     let start = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-    let status = command
-        .stdin(Stdio::null())
-        .stdout(file.try_clone()?)
-        .stderr(file)
-        .status()?;
+    let status = command.stdout(file.try_clone()?).stderr(file).status()?;
     let written = fs::read(log)?;
     let written = String::from_utf8_lossy(written.get(start..).unwrap_or_default()).into_owned();
     Ok((status, command::tail(&written, TAIL_LINES)))

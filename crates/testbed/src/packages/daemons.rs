@@ -8,7 +8,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-const POLICY: &str = "/usr/sbin/policy-rc.d";
+/// Where Debian looks for the program.
+pub(super) const POLICY: &str = "/usr/sbin/policy-rc.d";
 const SCRIPT: &str = "#!/bin/sh\n# floe testbed: only here during an installation\nexit 101\n";
 
 /// While this value lives, no package starts its daemon.
@@ -35,15 +36,26 @@ impl NoDaemons {
                 true
             }
             // Callers hold the apt lock: a script of ours was left by a crash.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                fs::read_to_string(path).is_ok_and(|text| text == SCRIPT)
-            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => is_ours(path),
             Err(error) => return Err(error),
         };
         Ok(Self {
             own: own.then(|| path.to_owned()),
         })
     }
+}
+
+/// Whether a script of ours is there: one in use, or one that a crash left.
+pub(super) fn is_ours(path: &Path) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| text == SCRIPT)
+}
+
+/// Removes a script of ours. The caller holds the apt lock, so it is not in use.
+pub(super) fn remove_stale(path: &Path) -> io::Result<()> {
+    if is_ours(path) {
+        fs::remove_file(path)?;
+    }
+    Ok(())
 }
 
 impl Drop for NoDaemons {
@@ -79,15 +91,27 @@ mod tests {
         let path = dir.path().join("policy-rc.d");
         fs::write(&path, "#!/bin/sh\nexit 0\n").unwrap();
         drop(NoDaemons::at(&path).unwrap());
+        remove_stale(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "#!/bin/sh\nexit 0\n");
     }
 
     #[test]
-    fn what_a_crash_left_is_removed_by_the_next_run() {
+    fn what_a_crash_left_is_removed_by_the_next_installation() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("policy-rc.d");
         std::mem::forget(NoDaemons::at(&path).unwrap());
         drop(NoDaemons::at(&path).unwrap());
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_crash_left_is_removed_without_an_installation_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("policy-rc.d");
+        std::mem::forget(NoDaemons::at(&path).unwrap());
+        assert!(is_ours(&path));
+        remove_stale(&path).unwrap();
+        assert!(!path.exists());
+        remove_stale(&path).unwrap();
     }
 }

@@ -18,9 +18,10 @@ pub fn make(registry: &Path) -> Result<()> {
     Image::empty()
         .program(&standin, "standin")?
         .arguments(&["pause"])
+        .stop_at_once()
         .store(registry, &["testbed/pause"])
         .context("cannot make the pause image")?;
-    Image::with_shell(busybox)?.store(
+    Image::with_shell(busybox)?.stop_at_once().store(
         registry,
         &[
             "busybox",
@@ -30,7 +31,8 @@ pub fn make(registry: &Path) -> Result<()> {
     )?;
     let mut web = Image::with_shell(busybox)?;
     web.program(&standin, "standin")?
-        .arguments(&["serve", "80"]);
+        .arguments(&["serve", "80"])
+        .stop_at_once();
     web.store(registry, &["nginx"])?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::addresses::{
@@ -11,7 +11,7 @@ use super::addresses::{
 };
 use super::pki::Pki;
 use crate::cluster::spec::ClusterSpec;
-use crate::kubernetes::{Program, Programs};
+use crate::kubernetes::{self, Program, Programs};
 
 /// The commands of the control plane, by name.
 pub struct ControlPlane {
@@ -59,7 +59,7 @@ impl ControlPlane {
         // decides for which address node ports are opened.
         fs::write(&proxy, proxy_settings(&kubeconfig("kube-proxy")?, "node-1"))?;
         Ok(Self {
-            etcd: etcd(etcd_disk),
+            etcd: etcd(etcd_disk)?,
             api_server: api_server(programs, pki),
             controller_manager: command(
                 programs.path(Program::ControllerManager),
@@ -112,9 +112,10 @@ pub fn proxy_settings(kubeconfig: &Path, node: &str) -> String {
     .to_string()
 }
 
-fn etcd(disk: &Path) -> Vec<String> {
-    command(
-        Path::new("etcd"),
+fn etcd(disk: &Path) -> Result<Vec<String>> {
+    let etcd = kubernetes::etcd().context("there is no etcd")?;
+    Ok(command(
+        &etcd,
         &[
             format!("--data-dir={}", disk.display()),
             "--listen-client-urls=http://127.0.0.1:2379".to_owned(),
@@ -124,7 +125,7 @@ fn etcd(disk: &Path) -> Vec<String> {
             "--unsafe-no-fsync".to_owned(),
             "--quota-backend-bytes=4294967296".to_owned(),
         ],
-    )
+    ))
 }
 
 fn api_server(programs: &Programs, pki: &Pki) -> Vec<String> {

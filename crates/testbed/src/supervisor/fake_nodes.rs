@@ -1,7 +1,8 @@
 //! Nodes that exist in the API only: for scale, without a kernel behind them.
 //!
 //! A fake node is Ready, renews its lease, reports its pods as running and lets
-//! them go when they are deleted. No container of it ever starts.
+//! them go when they are deleted. No container of it ever starts, and its pods
+//! have no address.
 
 use std::time::Duration;
 

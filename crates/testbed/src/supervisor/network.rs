@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 
-use super::addresses::{API_SERVER, PODS, SERVICES, Seat};
+use super::addresses::{SERVICES, Seat};
 use crate::host::HostRef;
 
 const SWITCH: &str = "br0";
@@ -25,16 +25,15 @@ pub fn make_switch(control_plane: &HostRef, seats: &[Seat]) -> Result<()> {
          # Rewritten before it leaves; but what has no route is never rewritten.
          ip route add {SERVICES} dev {SWITCH}
          nft add table inet testbed
-         nft 'add set inet testbed cut {{ type ipv4_addr; flags interval; }}'
+         nft 'add set inet testbed cut {{ type ipv4_addr; flags interval; auto-merge; }}'
          nft 'add chain inet testbed input {{ type filter hook input priority -300; }}'
          nft 'add chain inet testbed output {{ type filter hook output priority -300; }}'
-         nft add rule inet testbed input tcp dport {port} ip saddr @cut drop
-         nft add rule inet testbed output tcp sport {port} ip daddr @cut drop
+         nft add rule inet testbed input ip saddr @cut drop
+         nft add rule inet testbed output ip daddr @cut drop
         ",
         mac = seat.mac(),
         v4 = seat.ipv4(),
         v6 = seat.ipv6(),
-        port = API_SERVER.port(),
     );
     script.push_str(&routes_to_pods(seat, seats));
     control_plane.network_script(&script).map(drop)
@@ -86,24 +85,23 @@ pub fn cable(control_plane: &HostRef, seat: Seat, plugged: bool) -> Result<()> {
         .map(drop)
 }
 
-/// Drops everything between the API server and a host with its pods, or all.
-pub fn partition(control_plane: &HostRef, seat: Option<Seat>, cut: bool) -> Result<()> {
-    let who = match seat {
-        Some(seat) => {
-            let pods = seat
-                .pods()
-                .map(|pods| format!(", {pods}"))
-                .unwrap_or_default();
-            format!("{}{pods}", seat.ipv4())
-        }
-        None => format!("10.200.0.2-10.200.0.254, {PODS}"),
-    };
-    let verb = if cut { "add" } else { "delete" };
-    control_plane
-        .network_script(&format!(
-            "nft {verb} element inet testbed cut '{{ {who} }}'"
-        ))
-        .map(drop)
+/// Drops everything between the control plane and these hosts with their pods,
+/// and between it and nobody else. What hosts say to each other passes.
+pub fn cut_off(control_plane: &HostRef, seats: &[Seat]) -> Result<()> {
+    let mut script = "nft flush set inet testbed cut\n".to_owned();
+    for seat in seats {
+        let pods = seat
+            .pods()
+            .map(|pods| format!(", {pods}"))
+            .unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            script,
+            "nft add element inet testbed cut '{{ {}{pods} }}'",
+            seat.ipv4()
+        );
+    }
+    control_plane.network_script(&script).map(drop)
 }
 
 fn routes_to_pods(from: Seat, seats: &[Seat]) -> String {

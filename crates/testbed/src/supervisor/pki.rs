@@ -1,7 +1,8 @@
 //! Certificates of one cluster: one authority, one certificate per program.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -121,9 +122,14 @@ impl Pki {
 }
 
 fn write_private(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    Ok(())
+    let mut options = fs::OpenOptions::new();
+    let mut file = options
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    Ok(file.write_all(text.as_bytes())?)
 }
 
 fn name(user: &str, group: Option<&str>) -> DistinguishedName {
