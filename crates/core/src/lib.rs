@@ -12,8 +12,16 @@
 //! **Neighbours.** Nothing of floe lies below this crate. The binaries lie
 //! above it: they gather the facts, ask here, apply the answer and report.
 //!
+//! - [`addr`]: addresses, ranges and sets of them.
+//! - [`config`]: which addresses there are, and on which nodes.
+//! - [`ipam`]: who holds which address, and for how long.
+//! - [`schedule`]: where a pod may run, and which addresses it gets there.
 //! - [`lease`]: who of several replicas leads.
 
 #![forbid(unsafe_code)]
 
+pub mod addr;
+pub mod config;
+pub mod ipam;
 pub mod lease;
+pub mod schedule;

@@ -1,0 +1,79 @@
+//! The pieces of a structural schema.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, ValidationRule,
+};
+
+pub(crate) use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule as Rule;
+
+pub(crate) fn object<const N: usize>(
+    description: &str,
+    properties: [(&str, JSONSchemaProps); N],
+    required: &[&str],
+) -> JSONSchemaProps {
+    JSONSchemaProps {
+        properties: Some(
+            properties
+                .into_iter()
+                .map(|(name, schema)| (name.to_owned(), schema))
+                .collect(),
+        ),
+        required: Some(required.iter().map(|&name| name.to_owned()).collect()),
+        ..typed("object", description)
+    }
+}
+
+pub(crate) fn text(description: &str) -> JSONSchemaProps {
+    typed("string", description)
+}
+
+pub(crate) fn date(description: &str) -> JSONSchemaProps {
+    JSONSchemaProps {
+        format: Some("date-time".into()),
+        ..text(description)
+    }
+}
+
+pub(crate) fn integer(description: &str) -> JSONSchemaProps {
+    JSONSchemaProps {
+        format: Some("int64".into()),
+        ..typed("integer", description)
+    }
+}
+
+pub(crate) fn boolean(description: &str) -> JSONSchemaProps {
+    typed("boolean", description)
+}
+
+pub(crate) fn nullable(schema: JSONSchemaProps) -> JSONSchemaProps {
+    JSONSchemaProps {
+        nullable: Some(true),
+        ..schema
+    }
+}
+
+/// Any value, which is kept as it is.
+pub(crate) fn anything(description: &str) -> JSONSchemaProps {
+    JSONSchemaProps {
+        description: Some(description.into()),
+        x_kubernetes_preserve_unknown_fields: Some(true),
+        ..JSONSchemaProps::default()
+    }
+}
+
+/// A CEL rule with what it tells when it does not hold.
+pub(crate) fn rule(rule: String, message: &str) -> Rule {
+    ValidationRule {
+        rule,
+        message: Some(message.into()),
+        ..ValidationRule::default()
+    }
+}
+
+fn typed(kind: &str, description: &str) -> JSONSchemaProps {
+    JSONSchemaProps {
+        type_: Some(kind.into()),
+        description: Some(description.into()),
+        ..JSONSchemaProps::default()
+    }
+}

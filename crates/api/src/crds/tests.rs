@@ -1,0 +1,178 @@
+use std::{fs, path::Path};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::*;
+
+#[test]
+fn the_committed_text_is_the_generated_one() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds/galaxy.yaml");
+    if std::env::var_os("FLOE_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&file, yaml()).unwrap();
+    }
+    let committed = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        committed == yaml(),
+        "deploy/crds/galaxy.yaml is not what crates/api generates; \
+         `FLOE_BLESS=1 cargo test -p floe-api` writes it anew"
+    );
+}
+
+#[test]
+fn the_text_reads_back_as_the_same_definitions() {
+    let documents: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&yaml()).unwrap();
+    assert_eq!(documents, all());
+}
+
+#[test]
+fn names_scope_and_approval_are_those_of_galaxy() {
+    let told: Vec<String> = all()
+        .iter()
+        .map(|definition| {
+            let CustomResourceDefinitionSpec {
+                names,
+                scope,
+                group,
+                ..
+            } = &definition.spec;
+            let name = definition.metadata.name.as_deref().unwrap();
+            let short = names.short_names.clone().unwrap_or_default().join(",");
+            let approval =
+                &definition.metadata.annotations.as_ref().unwrap()["api-approved.kubernetes.io"];
+            format!("{group} {name} {scope} {} [{short}] {approval}", names.kind)
+        })
+        .collect();
+    let approval = "https://github.com/kubernetes/kubernetes/pull/78458";
+    assert_eq!(
+        told,
+        [
+            format!("galaxy.k8s.io floatingips.galaxy.k8s.io Cluster FloatingIP [fip] {approval}"),
+            format!("galaxy.k8s.io pools.galaxy.k8s.io Namespaced Pool [] {approval}"),
+        ]
+    );
+}
+
+/// What the API server would say against an object, as far as our definitions
+/// use schemas. A keyword or rule of an unknown shape panics: teach it here.
+pub(crate) fn refusals(definition: &CustomResourceDefinition, object: &Value) -> Vec<String> {
+    let version = &definition.spec.versions[0];
+    let schema = version.schema.as_ref().unwrap();
+    let schema = serde_json::to_value(schema.open_api_v3_schema.as_ref().unwrap()).unwrap();
+    let mut found = Vec::new();
+    check(&schema, object, "", &mut found);
+    found
+}
+
+fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    let schema = schema.as_object().unwrap();
+    if value.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {
+        return;
+    }
+    let mut refuse = |what: String| found.push(format!("{path}: {what}"));
+    let mut inner = Vec::new();
+    for (keyword, argument) in schema {
+        match keyword.as_str() {
+            "type" if !has_type(value, argument) => refuse(format!("not of type {argument}")),
+            "format" if argument == "date-time" => {
+                if value
+                    .as_str()
+                    .is_some_and(|text| text.parse::<Timestamp>().is_err())
+                {
+                    refuse("not a time".into());
+                }
+            }
+            "format" => assert_eq!(argument, "int64"),
+            // Only numbers have an order; the type is told already.
+            "minimum" if value.is_number() && value.as_f64() < argument.as_f64() => {
+                refuse(format!("below {argument}"));
+            }
+            "maximum" if value.is_number() && value.as_f64() > argument.as_f64() => {
+                refuse(format!("above {argument}"));
+            }
+            // What holds for the value, or says nothing about it.
+            "type"
+            | "minimum"
+            | "maximum"
+            | "nullable"
+            | "default"
+            | "description"
+            | "x-kubernetes-preserve-unknown-fields" => {}
+            "required" => {
+                for name in argument.as_array().unwrap() {
+                    if value.get(name.as_str().unwrap()).is_none() {
+                        refuse(format!("{name} is missing"));
+                    }
+                }
+            }
+            "properties" => {
+                for (name, schema) in argument.as_object().unwrap() {
+                    if let Some(member) = value.get(name) {
+                        check(schema, member, &format!("{path}.{name}"), &mut inner);
+                    }
+                }
+            }
+            "x-kubernetes-validations" => {
+                for rule in argument.as_array().unwrap() {
+                    if !holds(rule["rule"].as_str().unwrap(), value) {
+                        refuse(rule["message"].as_str().unwrap().to_owned());
+                    }
+                }
+            }
+            unknown => panic!("{path}: unknown keyword {unknown}"),
+        }
+    }
+    found.append(&mut inner);
+}
+
+fn has_type(value: &Value, kind: &Value) -> bool {
+    match kind.as_str().unwrap() {
+        "object" => value.is_object(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64(),
+        "boolean" => value.is_boolean(),
+        unknown => panic!("unknown type {unknown}"),
+    }
+}
+
+/// The two shapes of rules in use. CEL and the `regex` crate share RE2's syntax,
+/// whose classes are ASCII.
+fn holds(rule: &str, object: &Value) -> bool {
+    let name = object["metadata"]["name"].as_str().unwrap();
+    let argument = |before: &str| rule.strip_prefix(before)?.strip_suffix("')");
+    if let Some(pattern) = argument("self.metadata.name.matches(r'") {
+        let pattern = regex::RegexBuilder::new(pattern).unicode(false).build();
+        return pattern.unwrap().is_match(name);
+    }
+    if let Some(start) = argument("!self.metadata.name.startsWith('") {
+        return !name.starts_with(start);
+    }
+    panic!("a rule of unknown shape: {rule}");
+}
+
+/// The members of an object that its schema does not name, which the API
+/// server drops.
+pub(crate) fn dropped(definition: &CustomResourceDefinition, object: &Value) -> Vec<String> {
+    let schema = definition.spec.versions[0].schema.as_ref().unwrap();
+    let schema = serde_json::to_value(schema.open_api_v3_schema.as_ref().unwrap()).unwrap();
+    let known = |names: &Value| names.as_object().cloned().unwrap_or_default();
+    let unknown = |value: &Value, names: Map<String, Value>| {
+        let members = value.as_object().unwrap().keys().cloned();
+        members
+            .filter(move |name| !names.contains_key(name))
+            .collect::<Vec<_>>()
+    };
+    let mut top = known(&schema["properties"]);
+    // These three are known without a schema.
+    for name in ["apiVersion", "kind", "metadata"] {
+        top.insert(name.into(), Value::Null);
+    }
+    let mut found = unknown(object, top);
+    if let Some(spec) = object.get("spec") {
+        found.extend(unknown(
+            spec,
+            known(&schema["properties"]["spec"]["properties"]),
+        ));
+    }
+    found
+}

@@ -1,0 +1,133 @@
+//! The answer to filter.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::Nodes;
+
+/// What becomes of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// The pod may run there.
+    Fits,
+    /// Not now, for this reason; it might if others made room.
+    Fails(Cow<'a, str>),
+    /// Not even if others made room, for this reason.
+    Unresolvable(Cow<'a, str>),
+}
+
+/// The answer to filter, in the form in which the nodes came.
+///
+/// Compat: `nodes` is always there, and what is empty of the rest is not. A
+/// scheduler that sent names gets `null` for it, and always a list of names,
+/// since it would take a missing one for galaxy's answer in objects.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FilterAnswer<'a> {
+    nodes: Option<NodeList<'a>>,
+    #[serde(rename = "nodenames", skip_serializing_if = "Option::is_none")]
+    names: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    failed_nodes: Reasons<'a>,
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    failed_and_unresolvable_nodes: Reasons<'a>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
+}
+
+impl Nodes<'_> {
+    /// The answer that has a verdict for each node, asked for in their order.
+    pub fn judge<'a>(
+        &'a self,
+        mut verdict: impl FnMut(&'a str) -> Verdict<'a>,
+    ) -> FilterAnswer<'a> {
+        let mut failed = Reasons::default();
+        let mut unresolvable = Reasons::default();
+        let mut fits = |name: &'a str| match verdict(name) {
+            Verdict::Fits => true,
+            Verdict::Fails(reason) => {
+                failed.0.push((name, reason));
+                false
+            }
+            Verdict::Unresolvable(reason) => {
+                unresolvable.0.push((name, reason));
+                false
+            }
+        };
+        let (nodes, names) = match self {
+            Self::Names(names) => {
+                let names = names.iter().map(|name| &**name);
+                (None, Some(names.filter(|name| fits(name)).collect()))
+            }
+            Self::Objects(objects) => {
+                let fitting = objects.iter().filter(|node| fits(&node.name));
+                let items = fitting.map(|node| node.object).collect();
+                (Some(NodeList::of(items)), None)
+            }
+        };
+        FilterAnswer {
+            nodes,
+            names,
+            failed_nodes: failed,
+            failed_and_unresolvable_nodes: unresolvable,
+            error: String::new(),
+        }
+    }
+
+    /// The answer for a pod that is none of floe's business: every node fits.
+    pub fn pass(&self) -> FilterAnswer<'_> {
+        self.judge(|_| Verdict::Fits)
+    }
+
+    /// The answer for a pod that cannot be placed at all now: no node, and why.
+    pub fn refuse(&self, error: impl Into<String>) -> FilterAnswer<'static> {
+        let (nodes, names) = match self {
+            Self::Names(_) => (None, Some(Vec::new())),
+            Self::Objects(_) => (Some(NodeList::of(Vec::new())), None),
+        };
+        FilterAnswer {
+            nodes,
+            names,
+            failed_nodes: Reasons::default(),
+            failed_and_unresolvable_nodes: Reasons::default(),
+            error: error.into(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct NodeList<'a> {
+    metadata: Empty,
+    items: Vec<&'a RawValue>,
+}
+
+/// Go writes the metadata of a list even if there is none.
+#[derive(Debug, Serialize)]
+struct Empty {}
+
+impl<'a> NodeList<'a> {
+    fn of(items: Vec<&'a RawValue>) -> Self {
+        Self {
+            metadata: Empty {},
+            items,
+        }
+    }
+}
+
+/// Why which node fails. Written as a map, but never looked up, so a list does.
+#[derive(Debug, Default)]
+struct Reasons<'a>(Vec<(&'a str, Cow<'a, str>)>);
+
+impl Reasons<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Reasons<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(node, reason)| (node, reason)))
+    }
+}

@@ -1,0 +1,105 @@
+//! Which node may use which entries.
+//!
+//! A node has one subnet: of all configured node subnets that contain its
+//! address, the longest. It may use the addresses of exactly those entries that
+//! list this subnet; so one subnet in several entries gets their union, and
+//! several subnets may share an entry. Of nested subnets the inner one wins for
+//! the nodes inside it, and inherits nothing from the outer one. (galaxy takes
+//! the first match in the order of the entries, which makes one of two nested
+//! subnets unusable.)
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use ipnet::IpNet;
+
+use super::{AddressConfig, Entry, EntryId};
+use crate::addr::canonical;
+
+/// An address configuration prepared for questions about nodes and addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    config: AddressConfig,
+    /// By node subnet the entries that list it, in their order.
+    subnets: BTreeMap<IpNet, Vec<EntryId>>,
+    /// Which lengths node subnets have, the longest first.
+    lengths: BTreeSet<Reverse<u8>>,
+    /// By the first address of each range its last, and the entry it is of.
+    owners: BTreeMap<IpAddr, (IpAddr, EntryId)>,
+}
+
+impl Topology {
+    /// Prepares a configuration.
+    pub fn new(config: AddressConfig) -> Self {
+        let mut subnets = BTreeMap::<_, Vec<_>>::new();
+        let mut owners = BTreeMap::new();
+        for (id, entry) in config.enumerate() {
+            for &subnet in entry.node_subnets() {
+                subnets.entry(subnet).or_default().push(id);
+            }
+            for range in entry.addresses().ranges() {
+                owners.insert(range.first(), (range.last(), id));
+            }
+        }
+        Self {
+            lengths: subnets
+                .keys()
+                .map(|net| Reverse(net.prefix_len()))
+                .collect(),
+            config,
+            subnets,
+            owners,
+        }
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &AddressConfig {
+        &self.config
+    }
+
+    /// The entry with that name. The name must come from this topology.
+    pub fn entry(&self, id: EntryId) -> &Entry {
+        self.config.entry(id)
+    }
+
+    /// The subnet of the node with this address: the longest that contains it.
+    pub fn node_subnet(&self, node: IpAddr) -> Option<IpNet> {
+        let node = canonical(node);
+        self.lengths.iter().find_map(|&Reverse(length)| {
+            // An IPv6 length says nothing about an IPv4 node.
+            let subnet = IpNet::new(node, length).ok()?.trunc();
+            self.subnets.contains_key(&subnet).then_some(subnet)
+        })
+    }
+
+    /// All node subnets in ascending order, with the entries that list them.
+    pub fn node_subnets(&self) -> impl Iterator<Item = (IpNet, &[EntryId])> {
+        self.subnets.iter().map(|(&net, ids)| (net, ids.as_slice()))
+    }
+
+    /// The entries that list exactly this node subnet, in their order.
+    pub fn entries_of(&self, node_subnet: IpNet) -> &[EntryId] {
+        self.subnets.get(&node_subnet).map_or(&[], Vec::as_slice)
+    }
+
+    /// The entry that a pod address belongs to; `None` when the address is
+    /// outside the configuration.
+    pub fn entry_of(&self, ip: IpAddr) -> Option<EntryId> {
+        let ip = canonical(ip);
+        let (_, &(last, id)) = self.owners.range(..=ip).next_back()?;
+        // IPv4 sorts before IPv6, so this holds between families as well.
+        (ip <= last).then_some(id)
+    }
+
+    /// The subnets whose nodes may host a pod address; `None` when the address
+    /// is outside the configuration.
+    pub fn node_subnets_of(&self, ip: IpAddr) -> Option<&BTreeSet<IpNet>> {
+        Some(self.entry(self.entry_of(ip)?).node_subnets())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! Who may hold which address, for how long, and why not.
+//!
+//! The words that are shared with galaxy, in records and on pods:
+//!
+//! - [`names`]: annotations, labels and the resource.
+//! - [`key`]: the stored text that says who holds an address.
+//! - [`attribute`]: the stored text that says where the holder runs.
+//! - [`args`]: wished ranges in, addresses out.
+//! - [`families`]: wished address families.
+//!
+//! The rules about workloads:
+//!
+//! - [`owner`]: from a pod's owners to its workload.
+//! - [`policy`]: how long an address stays.
+//! - [`workload`]: what is known about a workload, and what it supports.
+//! - [`slot`]: what becomes of an address when its pod is gone.
+//!
+//! The books:
+//!
+//! - [`ledger`]: who holds which address, and what is promised.
+//! - [`choice`]: which addresses a pod gets of those.
+
+pub mod args;
+pub mod attribute;
+pub mod choice;
+pub mod families;
+pub mod key;
+pub mod ledger;
+pub mod names;
+pub mod owner;
+pub mod policy;
+pub mod slot;
+pub mod workload;
