@@ -1,4 +1,5 @@
-//! What the guest kernel must be able to do: VLANs, ipvlan, SR-IOV.
+//! What the guest kernel must be able to do: VLANs, ipvlan, SR-IOV, and control
+//! groups of version 2.
 //!
 //! The compiled tests run inside the guest, all in one boot. Each works in
 //! network namespaces of its own.
@@ -10,6 +11,8 @@
 
 #[path = "guest/capture.rs"]
 mod capture;
+#[path = "guest/cgroups.rs"]
+mod cgroups;
 #[path = "guest/lab.rs"]
 mod lab;
 #[path = "guest/sriov.rs"]

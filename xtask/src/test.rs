@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PART")]
     only: Vec<Part>,
 
-    /// Set `FLOE_NIGHTLY=1`, for tests that have a long form
+    /// Make the long form of tests that have one: many cases, many rounds
     #[arg(long)]
     nightly: bool,
 

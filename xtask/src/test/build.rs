@@ -43,6 +43,9 @@ pub async fn run(children: &mut Children) -> Result<Option<Vec<Binary>>> {
     parse(&String::from_utf8_lossy(&finished.stdout)).map(Some)
 }
 
+/// How many cases a property test makes in a nightly run.
+const NIGHTLY_CASES: &str = "20000";
+
 impl Binary {
     /// A name to show to people: the package's folder and the target.
     pub fn title(&self) -> String {
@@ -93,13 +96,12 @@ impl Binary {
     /// What it finds in its environment besides what is there already.
     pub fn environment(&self, settings: &Settings) -> Vec<(String, String)> {
         let folder = self.folder.to_string_lossy().into_owned();
-        let nightly = settings
-            .nightly
-            .then(|| ("FLOE_NIGHTLY".to_owned(), "1".to_owned()));
-        [("CARGO_MANIFEST_DIR".to_owned(), folder)]
-            .into_iter()
-            .chain(nightly)
-            .collect()
+        let mut variables = vec![("CARGO_MANIFEST_DIR".to_owned(), folder)];
+        if settings.nightly {
+            variables.push(("FLOE_NIGHTLY".to_owned(), "1".to_owned()));
+            variables.push(("PROPTEST_CASES".to_owned(), NIGHTLY_CASES.to_owned()));
+        }
+        variables
     }
 }
 
