@@ -2,6 +2,7 @@
 //!
 //! Tests that break something everybody uses take the cluster alone.
 
+mod addresses;
 mod api_server;
 mod connectivity;
 mod controller;

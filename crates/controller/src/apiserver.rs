@@ -118,7 +118,8 @@ async fn ask(client: &Client, limit: Duration) -> Result<Info, AskError> {
     Ok(answer.map_err(|_| AskError::Silent(limit))??)
 }
 
-fn backoff(failures: u32) -> Duration {
+/// The pause after so many failures in a row, from half a second to five.
+pub fn backoff(failures: u32) -> Duration {
     let doubled = FIRST_BACKOFF.saturating_mul(2_u32.saturating_pow(failures));
     doubled.min(LONGEST_BACKOFF)
 }

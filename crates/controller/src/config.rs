@@ -2,14 +2,14 @@
 
 use std::{
     ffi::OsString,
-    net::{Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
 
 use clap::{
     ArgAction, CommandFactory as _, Parser,
-    builder::{BoolishValueParser, NonEmptyStringValueParser},
+    builder::{BoolishValueParser, NonEmptyStringValueParser, OsStringValueParser},
     error::ErrorKind,
 };
 use floe_core::lease::Timing;
@@ -17,13 +17,19 @@ use jiff::SignedDuration;
 
 use crate::{logs, version};
 
+mod galaxy;
+
 /// Checked settings; nothing later looks at the flags again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The kubeconfig to use instead of what the surroundings offer.
     pub kubeconfig: Option<PathBuf>,
-    /// Where health, readiness and version are served.
+    /// galaxy-ipam's JSON file.
+    pub file: FilePath,
+    /// Where health, readiness, version and metrics are served.
     pub health_addr: SocketAddr,
+    /// Where metrics are served, as galaxy-ipam does.
+    pub api_addr: SocketAddr,
     /// How log lines look.
     pub log_format: logs::Format,
     /// Which log lines are written.
@@ -33,6 +39,15 @@ pub struct Config {
     /// The periods of the election. They also pace the checks of the API
     /// server, so they exist without an election too.
     pub timing: Timing,
+}
+
+/// A file that may have been named by somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePath {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether somebody has named it; then it must exist.
+    pub explicit: bool,
 }
 
 /// Where the lease is.
@@ -56,6 +71,7 @@ impl Config {
     where
         T: Into<OsString> + Clone,
     {
+        let args = args.into_iter().map(|arg| galaxy::dashed(arg.into()));
         Flags::try_parse_from(args)?.check()
     }
 }
@@ -66,13 +82,41 @@ impl Config {
 /// environment variable KUBECONFIG or ~/.kube/config names, else, inside of a
 /// pod, to the pod's own cluster.
 #[derive(Debug, Parser)]
-#[command(name = "floe-controller", version = version::LINE.as_str())]
+// Compat: of a flag that is given twice the last one counts, as in Go.
+#[command(name = "floe-controller", version = version::LINE.as_str(), args_override_self = true)]
 struct Flags {
-    /// Kubeconfig file of the cluster
-    #[arg(long, env = "FLOE_KUBECONFIG", value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    /// Kubeconfig file of the cluster; an empty value is the same as none
+    #[arg(
+        long, env = "FLOE_KUBECONFIG", value_name = "FILE",
+        value_parser = OsStringValueParser::new(),
+    )]
+    kubeconfig: Option<OsString>,
 
-    /// Address and port that serve /healthz, /readyz and /version
+    /// galaxy-ipam's JSON file. It has the address configuration, or says in
+    /// which config map to find it [default: /etc/galaxy/galaxy-ipam.json, if
+    /// there is one]
+    #[arg(long, env = "FLOE_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Address that --port and --api-port are served on; the default takes
+    /// connections of both IPv6 and IPv4
+    #[arg(
+        long, env = "FLOE_BIND", value_name = "ADDR",
+        default_value_t = IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    )]
+    bind: IpAddr,
+
+    /// Port of the scheduler extender; nothing is served there yet
+    // No variables for the ports: the kubelet sets FLOE_PORT for a service that is
+    // called floe.
+    #[arg(long, value_name = "PORT", default_value_t = 9040)]
+    port: u16,
+
+    /// Port that serves /metrics
+    #[arg(long, value_name = "PORT", default_value_t = 9041)]
+    api_port: u16,
+
+    /// Address and port that serve /healthz, /readyz, /version and /metrics
     #[arg(
         long, env = "FLOE_HEALTH_ADDR", value_name = "ADDR:PORT",
         default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8080)),
@@ -89,12 +133,12 @@ struct Flags {
     log_format: logs::Format,
 
     /// Which log lines are written: error, warn, info, debug or trace, also
-    /// per module as in `info,floe_controller=debug`
+    /// per module as in `info,floe_controller=debug` [default: info]
     #[arg(
         long, env = "FLOE_LOG_LEVEL", value_name = "FILTER",
-        default_value = "info", value_parser = log_level,
+        value_parser = log_level,
     )]
-    log_level: String,
+    log_level: Option<String>,
 
     /// Lead only while holding a lease, so that several replicas can run; with
     /// `--leader-elect=false` this process always leads
@@ -145,7 +189,16 @@ struct Flags {
         default_value = "galaxy-ipam", value_parser = NonEmptyStringValueParser::new(),
     )]
     leader_elect_resource_name: String,
+
+    #[command(flatten)]
+    klog: galaxy::Klog,
+
+    #[command(flatten)]
+    ignored: galaxy::Ignored,
 }
+
+/// Where galaxy-ipam looks for its file.
+const DEFAULT_FILE: &str = "/etc/galaxy/galaxy-ipam.json";
 
 impl Flags {
     fn check(self) -> Result<Config, clap::Error> {
@@ -159,11 +212,23 @@ impl Flags {
             namespace: self.leader_elect_resource_namespace,
             name: self.leader_elect_resource_name,
         };
+        let kubeconfig = self.kubeconfig.filter(|path| !path.is_empty());
+        let quiet = self.klog.verbosity < 4;
+        let default_level = if quiet {
+            "info"
+        } else {
+            "info,floe_controller=debug"
+        };
         Ok(Config {
-            kubeconfig: self.kubeconfig,
+            kubeconfig: kubeconfig.map(PathBuf::from),
+            file: FilePath {
+                explicit: self.config.is_some(),
+                path: self.config.unwrap_or_else(|| DEFAULT_FILE.into()),
+            },
             health_addr: self.health_addr,
+            api_addr: (self.bind, self.api_port).into(),
             log_format: self.log_format,
-            log_level: self.log_level,
+            log_level: self.log_level.unwrap_or_else(|| default_level.into()),
             election: self.leader_elect.then_some(election),
             timing,
         })

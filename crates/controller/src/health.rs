@@ -2,7 +2,9 @@
 //!
 //! - `/healthz` answers 200 while the process can answer at all.
 //! - `/readyz` answers 200 or 503, with a body that names each check, whether
-//!   it holds and a stable reason. Followers are ready too: they take over.
+//!   it holds and a stable reason. Followers are ready too: they take over. The
+//!   body also tells how the address configuration stands, on which readiness
+//!   does not depend: to be not ready would not bring one.
 //! - `/version` says what was built.
 
 use std::time::Duration;
@@ -12,7 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::{net::TcpListener, sync::watch, time::sleep};
 
-use crate::{contact::Contact, leader::Standing, stop::Stop, version};
+use crate::{addresses, contact::Contact, leader::Standing, stop::Stop, store::Warmth, version};
 
 /// How long open connections may take to end when the process stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -26,6 +28,10 @@ pub struct Probes {
     pub lease: Option<Contact>,
     /// Whether this process leads.
     pub standing: watch::Receiver<Standing>,
+    /// Which first lists are in.
+    pub warmth: watch::Receiver<Warmth>,
+    /// How the address configuration stands.
+    pub configuration: watch::Receiver<addresses::State>,
     /// How old a contact may be.
     pub limit: Duration,
 }
@@ -72,7 +78,8 @@ async fn readyz(State(probes): State<Probes>) -> impl IntoResponse {
 #[derive(Debug, Serialize)]
 struct Readiness {
     ready: bool,
-    checks: [Check; 2],
+    checks: [Check; 3],
+    configuration: addresses::State,
     #[serde(flatten)]
     standing: Standing,
 }
@@ -87,10 +94,11 @@ struct Check {
 
 impl Probes {
     fn readiness(&self) -> Readiness {
-        let checks = [self.apiserver(), self.lease()];
+        let checks = [self.apiserver(), self.lease(), self.store()];
         Readiness {
             ready: checks.iter().all(|check| check.ok),
             checks,
+            configuration: self.configuration.borrow().clone(),
             standing: self.standing.borrow().clone(),
         }
     }
@@ -127,6 +135,21 @@ impl Probes {
             ok,
             reason: if ok { "LeaseKnown" } else { "LeaseUnknown" },
             message: told("the lease was read", age),
+        }
+    }
+
+    fn store(&self) -> Check {
+        let missing = self.warmth.borrow().missing();
+        let ok = missing.is_empty();
+        Check {
+            name: "store",
+            ok,
+            reason: if ok { "StoreWarm" } else { "StoreCold" },
+            message: if ok {
+                "all first lists are in".into()
+            } else {
+                format!("not listed yet: {}", missing.join(", "))
+            },
         }
     }
 

@@ -4,7 +4,7 @@
 //! Safety never rests on leadership: writers rely on the API server's own
 //! checks, and leadership only saves work.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use floe_core::lease::{Candidate, Decision, Loss, Moment, Record, Timing};
 use jiff::Timestamp;
@@ -20,9 +20,11 @@ use tracing::{debug, info, warn};
 use crate::{config::Election, contact::Contact, logs, stop::Stop};
 
 mod identity;
+mod lookout;
 mod record;
 
 pub use identity::identity;
+use lookout::{Lookout, Shown};
 
 /// What this process is in the election.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -112,17 +114,20 @@ impl Elector {
             lease = self.election.name,
             "taking part in the leader election",
         );
+        let patience = self.timing.lease_duration();
+        let (lookout, mut shown) = Lookout::new(self.leases.clone(), &self.election.name, patience);
         tokio::select! {
             biased;
             () = stop.requested() => {}
-            () = self.take_part() => {}
+            () = self.take_part(&mut shown) => {}
+            never = lookout.run() => match never {},
         }
         self.withdraw().await;
     }
 
     /// Dropping this at any point is safe: an answer that is not awaited has
     /// not changed the candidate, and the next read shows what became of it.
-    async fn take_part(&mut self) {
+    async fn take_part(&mut self, shown: &mut Shown) {
         loop {
             let limit = self.limit();
             let result = timeout(limit, self.round()).await;
@@ -134,9 +139,35 @@ impl Elector {
             } else {
                 self.timing.follower_pause((self.dice)())
             };
-            sleep_until(self.wake(pause)).await;
+            self.rest(self.wake(pause), shown).await;
             self.settle();
         }
+    }
+
+    /// Sleeps until `end`, or until shortly after a release was shown.
+    async fn rest(&self, end: Instant, shown: &mut Shown) {
+        tokio::select! {
+            biased;
+            () = sleep_until(end) => {}
+            () = self.release_shown(shown) => {
+                let pause = self.timing.wake_pause((self.dice)());
+                debug!(?pause, "woken by the release of the lease");
+                sleep_until(end.min(Instant::now() + pause)).await;
+            }
+        }
+    }
+
+    /// Waits for news: what was shown before does not count twice, so that a
+    /// watch that is stuck on an old release causes one read and not a storm.
+    async fn release_shown(&self, shown: &mut Shown) {
+        while shown.changed().await.is_ok() {
+            let record = shown.borrow_and_update();
+            if self.candidate.is_worth_a_look(record.as_ref(), self.now()) {
+                return;
+            }
+        }
+        // Nobody watches any more; the end of the pause still comes.
+        pending::<()>().await;
     }
 
     async fn round(&mut self) -> Result<(), RoundError> {

@@ -1,24 +1,32 @@
 //! `floe-controller`, the control plane of floe.
 //!
 //! **What it is for.** One process per replica that decides, for the whole
-//! cluster, which pod or node holds which floating IP. Today it connects to
-//! the API server, takes part in a leader election and reports its health.
+//! cluster, which pod or node holds which floating IP. Today it knows the
+//! address configuration and all records of addresses, and says so; it takes
+//! part in a leader election and reports its health.
 //!
 //! **What it never does.** It touches no network interface; that is the
 //! agent's work. It takes no decision itself: those are in `floe-core`.
 //!
-//! **Neighbours.** Below: `floe-core`. Above: nothing.
+//! **Neighbours.** Below: `floe-core` and `floe-api`. Above: nothing.
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod apiserver;
 mod config;
 mod contact;
+mod definitions;
+mod events;
 mod health;
 mod leader;
 mod logs;
+mod metrics;
+#[cfg(test)]
+mod mock;
 mod run;
 mod stop;
+mod store;
 mod version;
 
 use std::process::ExitCode;

@@ -2,10 +2,12 @@
 //! all tasks to stop and joins each of them.
 
 use std::{
+    future::Future,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
+use kube::Client;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -15,25 +17,35 @@ use tokio::{
 use tracing::info;
 
 use crate::{
+    addresses::{self, ConfigMapRef, InitError, Intake, Reporter, Settings},
     apiserver::{self, ClientError, Pace},
     config::Config,
     contact::Contact,
+    definitions, events,
     health::{self, Probes},
-    leader::{Elector, Standing},
-    stop, version,
+    leader::{self, Elector, Standing},
+    metrics::{self, Metrics},
+    stop::{self, Stop},
+    store::{self, Feeds, Store},
+    version,
 };
 
 /// Why the controller ended although nobody has asked it to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// galaxy-ipam's file cannot be used.
+    #[error(transparent)]
+    Init(#[from] InitError),
     /// No way to the API server is known.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The health address is taken, or is not ours.
-    #[error("cannot listen on {addr}; is another process there? (--health-addr)")]
+    /// An address is taken, or is not ours.
+    #[error("cannot listen on {addr}; is another process there? ({flag})")]
     Listen {
         /// The address.
         addr: SocketAddr,
+        /// The flag that sets it.
+        flag: &'static str,
         /// What the system says.
         #[source]
         source: io::Error,
@@ -41,9 +53,9 @@ pub enum Error {
     /// The system refuses to tell about signals.
     #[error("cannot wait for signals")]
     Signal(#[source] io::Error),
-    /// The health server has failed.
-    #[error("cannot serve health checks")]
-    Health(#[source] io::Error),
+    /// A server has failed.
+    #[error("cannot serve HTTP")]
+    Serve(#[source] io::Error),
     /// A task has ended before the stop. All of them run forever.
     #[error("a task has ended too early")]
     Ended,
@@ -63,67 +75,148 @@ impl Error {
 pub async fn run(config: Config) -> Result<(), Error> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signal)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signal)?;
-    let client = apiserver::client(config.kubeconfig).await?;
-    let addr = config.health_addr;
-    let listener = listen(addr).await?;
+    let settings = addresses::load(&config.file)?;
+    let client = apiserver::client(config.kubeconfig.clone()).await?;
+    let health = listen(config.health_addr, "--health-addr").await?;
+    let api = listen(config.api_addr, "--bind, --api-port").await?;
     info!(
         version = version::VERSION,
         commit = version::COMMIT,
-        health_addr = %listener.local_addr().unwrap_or(addr),
+        health_addr = %health.local_addr().unwrap_or(config.health_addr),
+        api_addr = %api.local_addr().unwrap_or(config.api_addr),
         "floe-controller started",
     );
 
     let (stopper, stop) = stop::channel();
-    let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
-
-    let contact = Contact::new();
-    let pace = Pace {
-        period: config.timing.retry_period(),
-        limit: config.timing.renew_deadline() / 2,
+    let mut tasks = Tasks {
+        set: JoinSet::new(),
+        stop,
     };
-    let probe = apiserver::keep_contact(client.clone(), contact.clone(), pace, stop.clone());
-    tasks.spawn(async move {
-        probe.await;
-        Ok(())
-    });
-
-    // Without an election nobody sends: the value stays what it is.
-    let (mut standing, mut lease) = (watch::channel(Standing::Leading).1, None);
-    if let Some(election) = config.election {
-        let seen = lease.insert(Contact::new()).clone();
-        let elector = Elector::new(client, election, config.timing, seen);
-        standing = elector.standing();
-        let elector = elector.run(stop.clone());
-        tasks.spawn(async move {
-            elector.await;
-            Ok(())
-        });
-    }
-
-    let router = health::router(Probes {
-        apiserver: contact,
-        lease,
-        standing,
-        limit: config.timing.renew_deadline(),
-    });
-    tasks.spawn(async move {
-        health::serve(listener, router, stop)
-            .await
-            .map_err(Error::Health)
-    });
+    start(&mut tasks, client, config, settings, health, api);
 
     let mut result = tokio::select! {
         _ = terminate.recv() => { info!(signal = "SIGTERM", "stopping"); Ok(()) }
         _ = interrupt.recv() => { info!(signal = "SIGINT", "stopping"); Ok(()) }
-        Some(ended) = tasks.join_next() => outcome(ended).and(Err(Error::Ended)),
+        Some(ended) = tasks.set.join_next() => outcome(ended).and(Err(Error::Ended)),
     };
     stopper.stop();
-    while let Some(ended) = tasks.join_next().await {
+    while let Some(ended) = tasks.set.join_next().await {
         // The first failure is the cause; later ones follow from it.
         result = result.and(outcome(ended));
     }
     info!("stopped");
     result
+}
+
+fn start(
+    tasks: &mut Tasks,
+    client: Client,
+    config: Config,
+    settings: Settings,
+    health: TcpListener,
+    api: TcpListener,
+) {
+    let contact = Contact::new();
+    let pace = Pace {
+        period: config.timing.retry_period(),
+        limit: config.timing.renew_deadline() / 2,
+    };
+    let (asked, seen) = (client.clone(), contact.clone());
+    tasks.start(|stop| apiserver::keep_contact(asked, seen, pace, stop));
+
+    // Without an election nobody sends: the value stays what it is.
+    let (mut standing, mut lease) = (watch::channel(Standing::Leading).1, None);
+    if let Some(election) = config.election {
+        let seen = lease.insert(Contact::new()).clone();
+        let elector = Elector::new(client.clone(), election, config.timing, seen);
+        standing = elector.standing();
+        tasks.start(|stop| elector.run(stop));
+    }
+
+    let (store, metrics) = (Store::default(), Metrics::default());
+    let configuration = configure(tasks, &client, settings, &store, &metrics);
+    let (sender, defined) = watch::channel(false);
+    let (looked, noted) = (client.clone(), metrics.clone());
+    tasks.start(|stop| definitions::check(looked, noted, sender, stop));
+    let feeds = Feeds {
+        client,
+        store: store.clone(),
+        defined,
+    };
+    tasks.start(|stop| store::feed(feeds, stop));
+
+    let warmth = store.warmth();
+    let figures = metrics::router(metrics.registry(store, standing.clone()));
+    let probes = health::router(Probes {
+        apiserver: contact,
+        lease,
+        standing,
+        warmth,
+        configuration,
+        limit: config.timing.renew_deadline(),
+    });
+    tasks.serve(health, probes.merge(figures.clone()));
+    tasks.serve(api, figures);
+}
+
+/// Puts the inline address configuration in force, or watches for one.
+fn configure(
+    tasks: &mut Tasks,
+    client: &Client,
+    settings: Settings,
+    store: &Store,
+    metrics: &Metrics,
+) -> watch::Receiver<addresses::State> {
+    let Settings { file, inline } = settings;
+    if let Some(loaded) = inline {
+        let reporter = Reporter::new(None, metrics.clone());
+        let outcome = Intake::new(store.clone()).apply(loaded);
+        reporter.tell(&outcome, "file of --config", None);
+        store.warm(|warmth| warmth.configuration = true);
+        return reporter.state();
+    }
+    let (events, news) = events::channel();
+    let instance = leader::identity();
+    // The rest of the identity is random; the host's name is the pod's.
+    let instance = instance
+        .rsplit_once('_')
+        .map_or("", |(host, _)| host)
+        .to_owned();
+    let writer = client.clone();
+    tasks.start(|stop| events::write(writer, news, instance, stop));
+    let reporter = Reporter::new(Some(events), metrics.clone());
+    let state = reporter.state();
+    let place = ConfigMapRef::from(&file);
+    let (client, store) = (client.clone(), store.clone());
+    tasks.start(|stop| addresses::watch(client, place, store, reporter, stop));
+    state
+}
+
+/// All tasks, and how they learn that they shall end.
+struct Tasks {
+    set: JoinSet<Result<(), Error>>,
+    stop: Stop,
+}
+
+impl Tasks {
+    fn start<F>(&mut self, task: impl FnOnce(Stop) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let task = task(self.stop.clone());
+        self.set.spawn(async move {
+            task.await;
+            Ok(())
+        });
+    }
+
+    fn serve(&mut self, listener: TcpListener, router: axum::Router) {
+        let stop = self.stop.clone();
+        self.set.spawn(async move {
+            let served = health::serve(listener, router, stop).await;
+            served.map_err(Error::Serve)
+        });
+    }
 }
 
 fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Result<(), Error> {
@@ -132,7 +225,7 @@ fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Result<(), Error> {
 
 /// Listens on an address. The wildcard of IPv6 serves IPv4 as well; where the
 /// kernel has no IPv6, the wildcard of IPv4 takes its place.
-async fn listen(addr: SocketAddr) -> Result<TcpListener, Error> {
+async fn listen(addr: SocketAddr, flag: &'static str) -> Result<TcpListener, Error> {
     let bound = match TcpListener::bind(addr).await {
         Err(error)
             if addr.ip() == Ipv6Addr::UNSPECIFIED && error.raw_os_error() == Some(EAFNOSUPPORT) =>
@@ -141,7 +234,7 @@ async fn listen(addr: SocketAddr) -> Result<TcpListener, Error> {
         }
         other => other,
     };
-    bound.map_err(|source| Error::Listen { addr, source })
+    bound.map_err(|source| Error::Listen { addr, flag, source })
 }
 
 /// "Address family not supported by protocol", the same on all of Linux.

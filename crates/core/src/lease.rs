@@ -23,6 +23,10 @@
 //! record that the decision carries, [`Candidate::written`] when the write was
 //! accepted.
 //!
+//! Rounds come at a steady pace. A caller that also watches the lease may start
+//! one early when [`Candidate::is_worth_a_look`] says so; a watch that is late,
+//! wrong or missing then only costs time, since the round reads for itself.
+//!
 //! # Guarantees
 //! At most one candidate is leader at any moment.
 //!
@@ -35,7 +39,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-pub use timing::{JITTER, Timing, TimingError};
+pub use timing::{JITTER, LONGEST_WAKE_PAUSE, Timing, TimingError};
 
 mod timing;
 
@@ -69,6 +73,13 @@ pub struct Record {
     pub renewed: Option<Timestamp>,
     /// How often the lease has passed from one holder to another.
     pub transitions: u32,
+}
+
+impl Record {
+    /// Whether the last holder has given the lease back.
+    pub fn is_released(&self) -> bool {
+        self.holder.is_empty()
+    }
 }
 
 /// What to do after a look at the lease.
@@ -212,7 +223,7 @@ impl Candidate {
             };
         }
         let until = since.after(Duration::from_secs(record.duration_seconds.into()));
-        let vacancy = if record.holder.is_empty() {
+        let vacancy = if record.is_released() {
             Vacancy::Released
         } else if until <= now {
             Vacancy::Expired {
@@ -238,6 +249,17 @@ impl Candidate {
         let until = sent.after(self.timing.renew_deadline());
         self.term = (record.holder == self.me && now < until).then_some(until);
         self.observe(Some(record), now);
+    }
+
+    /// Whether the lease should be read before the next round is due, because
+    /// a watch has `shown` this record (`None`: the lease was deleted).
+    ///
+    /// Only a release is: its writer no longer leads. A deletion is not, since
+    /// the holder leads on until it notices. Neither is a record that was
+    /// already read, because the round of that read has acted on it.
+    pub fn is_worth_a_look(&self, shown: Option<&Record>, now: Moment) -> bool {
+        let released = shown.is_some_and(Record::is_released);
+        released && !self.is_leader(now) && self.observed() != shown
     }
 
     /// Ends the term when its deadline has passed. To be called when the lease
@@ -277,7 +299,7 @@ impl Candidate {
             Some((record, _)) if record.holder == self.me => {
                 (until <= now).then_some(Loss::RenewDeadlinePassed)
             }
-            Some((record, _)) if !record.holder.is_empty() => Some(Loss::LeaseTaken {
+            Some((record, _)) if !record.is_released() => Some(Loss::LeaseTaken {
                 holder: record.holder.clone(),
             }),
             _ => Some(Loss::LeaseVacated),

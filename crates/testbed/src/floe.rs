@@ -36,6 +36,14 @@ pub fn install(cluster: &Cluster) -> Result<()> {
         .chars()
         .take(12)
         .collect();
+    // As an administrator would, over whatever definitions are there already.
+    let definitions = Path::new(DEPLOY).join("crds");
+    command::read(
+        cluster
+            .kubectl()
+            .args(["apply", "--server-side", "--force-conflicts", "--filename"])
+            .arg(definitions),
+    )?;
     let manifest = fs::read_to_string(Path::new(DEPLOY).join("controller.yaml"))?;
     let image = format!("floe/controller:{tag}");
     cluster.apply(&manifest.replace("floe/controller:dev", &image), NAMESPACE)?;

@@ -7,6 +7,11 @@ fn parse(args: &[&str]) -> Result<Config, clap::Error> {
 fn defaults() -> Config {
     Config {
         kubeconfig: None,
+        file: FilePath {
+            path: "/etc/galaxy/galaxy-ipam.json".into(),
+            explicit: false,
+        },
+        api_addr: "[::]:9041".parse().unwrap(),
         health_addr: "[::]:8080".parse().unwrap(),
         log_format: logs::Format::Json,
         log_level: "info".into(),
@@ -40,6 +45,26 @@ fn every_flag_changes_its_setting() {
                 ..defaults()
             },
         ),
+        (&["--kubeconfig="], defaults()),
+        (
+            // Naming the default is naming it.
+            &["--config=/etc/galaxy/galaxy-ipam.json"],
+            Config {
+                file: FilePath {
+                    explicit: true,
+                    ..defaults().file
+                },
+                ..defaults()
+            },
+        ),
+        (
+            &["--bind=10.0.0.1", "--api-port=1"],
+            Config {
+                api_addr: "10.0.0.1:1".parse().unwrap(),
+                ..defaults()
+            },
+        ),
+        (&["--port=9"], defaults()),
         (
             &["--health-addr=[::1]:9"],
             Config {
@@ -108,6 +133,53 @@ fn every_flag_changes_its_setting() {
 }
 
 #[test]
+fn the_flags_of_galaxy_ipam_are_accepted() {
+    let args = [
+        "--master=",
+        "--profiling",
+        "--swagger=true",
+        "--leader-elect-resource-lock=endpointsleases",
+        "--logtostderr=true",
+        "--alsologtostderr",
+        "--stderrthreshold=0",
+        "--stderrthreshold",
+        "INFO",
+        "--vmodule=a=1",
+        "--log_dir=/tmp",
+        "--skip-headers",
+        "--v=3",
+    ];
+    assert_eq!(parse(&args).unwrap(), defaults());
+}
+
+#[test]
+fn dashes_and_underscores_in_names_are_alike_and_values_are_kept() {
+    let config = parse(&[
+        "--leader_elect-resource_name=a_b",
+        "--log_level",
+        "a_b=info",
+    ])
+    .unwrap();
+    assert_eq!(config.election.unwrap().name, "a_b");
+    assert_eq!(config.log_level, "a_b=info");
+}
+
+#[test]
+fn high_verbosity_means_debug_lines_unless_a_level_is_given() {
+    let level = |args: &[&str]| parse(args).unwrap().log_level;
+    assert_eq!(level(&["--v=3"]), "info");
+    for args in [
+        ["--v=4"].as_slice(),
+        &["--v", "5"],
+        &["-v=4"],
+        &["-v", "10"],
+    ] {
+        assert_eq!(level(args), "info,floe_controller=debug", "{args:?}");
+    }
+    assert_eq!(level(&["--v=9", "--log-level=warn"]), "warn");
+}
+
+#[test]
 fn wrong_flags_are_explained_and_end_with_code_2() {
     let cases: &[(&[&str], &str)] = &[
         (&["--nonsense"], "unexpected argument '--nonsense'"),
@@ -141,6 +213,11 @@ fn wrong_flags_are_explained_and_end_with_code_2() {
             &["--leader-elect-resource-name="],
             "--leader-elect-resource-name",
         ),
+        (&["--leader-elect-resource-lock=file"], "endpointsleases"),
+        (&["--master=https://10.0.0.1"], "use --kubeconfig"),
+        (&["--bind=10.0.0.1:1"], "--bind"),
+        (&["--api-port=70000"], "--api-port"),
+        (&["--config="], "--config"),
     ];
     for (args, want) in cases {
         let error = parse(args).unwrap_err();
@@ -163,7 +240,9 @@ fn help_and_version_are_no_errors() {
 fn every_flag_has_help_and_a_variable_of_the_same_name() {
     for arg in Flags::command().get_arguments() {
         let Some(long) = arg.get_long() else { continue };
-        if ["help", "version"].contains(&long) {
+        // The kubelet sets variables that end in PORT, and klog has no variables.
+        let port = long == "port" || long.ends_with("-port");
+        if ["help", "version", "v"].contains(&long) || port || arg.is_hide_set() {
             continue;
         }
         let variable = format!("FLOE_{}", long.to_uppercase().replace('-', "_"));

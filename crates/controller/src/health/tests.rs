@@ -13,24 +13,43 @@ struct Setup {
     apiserver: Contact,
     lease: Contact,
     standing: watch::Sender<Standing>,
+    warmth: watch::Sender<Warmth>,
     router: Router,
 }
 
 fn setup() -> Setup {
     let (apiserver, lease) = (Contact::new(), Contact::new());
     let (standing, receiver) = watch::channel(Standing::Unknown);
+    let (warmth, lists) = watch::channel(WARM);
     let router = router(Probes {
         apiserver: apiserver.clone(),
         lease: Some(lease.clone()),
         standing: receiver,
+        warmth: lists,
+        configuration: configuration(),
         limit: Duration::from_secs(10),
     });
     Setup {
         apiserver,
         lease,
         standing,
+        warmth,
         router,
     }
+}
+
+const WARM: Warmth = Warmth {
+    records: true,
+    pools: true,
+    configuration: true,
+};
+
+fn configuration() -> watch::Receiver<addresses::State> {
+    let state = addresses::State {
+        reason: "ConfigMapMissing",
+        message: "there is no such ConfigMap".into(),
+    };
+    watch::channel(state).1
 }
 
 async fn get(router: &Router, path: &str) -> (u16, Value) {
@@ -137,8 +156,42 @@ async fn without_an_election_the_lease_is_no_condition() {
         apiserver,
         lease: None,
         standing: watch::channel(Standing::Leading).1,
+        warmth: watch::channel(WARM).1,
+        configuration: configuration(),
         limit: Duration::from_secs(10),
     });
     let ready = answer(200, "ApiServerReached", "LeaderElectionDisabled");
     assert_eq!(readyz(&router).await, ready);
+}
+
+#[tokio::test]
+async fn readiness_needs_all_first_lists_but_no_configuration() {
+    let setup = setup();
+    setup.apiserver.mark();
+    setup.lease.mark();
+    setup.warmth.send_replace(Warmth {
+        records: false,
+        pools: false,
+        ..WARM
+    });
+    let (status, body) = get(&setup.router, "/readyz").await;
+    assert_eq!(status, 503);
+    let check = &body["checks"][2];
+    assert_eq!(
+        (&check["name"], &check["ok"]),
+        (&json!("store"), &json!(false))
+    );
+    assert_eq!(check["reason"], "StoreCold");
+    assert_eq!(
+        check["message"],
+        "not listed yet: FloatingIP records, Pools"
+    );
+
+    setup.warmth.send_replace(WARM);
+    let (status, body) = get(&setup.router, "/readyz").await;
+    assert_eq!(
+        (status, &body["checks"][2]["reason"]),
+        (200, &json!("StoreWarm"))
+    );
+    assert_eq!(body["configuration"]["reason"], "ConfigMapMissing");
 }

@@ -1,22 +1,13 @@
 //! The election against an API server that is a tower service. Time is paused:
 //! it jumps to the next timer as soon as every task waits.
 
-use std::{
-    future::pending,
-    sync::{Arc, Mutex, MutexGuard},
-};
-
-use axum::http::{Method, Request, Response, StatusCode};
-use kube::client::Body;
-use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-use tower::service_fn;
+use serde_json::json;
 
 use super::*;
-use crate::stop::{self, Stopper};
+use server::{Fault, Server, WatchFault, spec_of};
 
-const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/floe-test/leases";
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/floe-test/leases/the-lease";
+mod server;
+mod watching;
 
 #[tokio::test(start_paused = true)]
 async fn an_absent_lease_is_created_and_then_led_by() {
@@ -111,6 +102,7 @@ async fn a_silent_holder_is_replaced_after_its_lease_duration() {
 #[tokio::test(start_paused = true)]
 async fn a_released_lease_is_taken_with_the_next_look() {
     let server = Server::new();
+    server.state().watch_fault = Some(WatchFault::Forbid);
     server.state().put(&spec_of("other", 15));
     let mut replica = server.start();
     replica
@@ -251,174 +243,4 @@ async fn an_unreadable_lease_leaves_the_standing_unknown() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(*replica.standing.borrow(), Standing::Unknown);
     assert_eq!(replica.contact.age(), None);
-}
-
-/// A running elector.
-struct Replica {
-    identity: String,
-    standing: watch::Receiver<Standing>,
-    contact: Contact,
-    stopper: Stopper,
-    task: JoinHandle<()>,
-}
-
-impl Replica {
-    /// Waits for a standing, but no longer than any election may take.
-    async fn until(&mut self, wanted: impl FnMut(&Standing) -> bool) -> Standing {
-        let limit = Duration::from_mins(5);
-        let reached = timeout(limit, self.standing.wait_for(wanted)).await;
-        reached
-            .expect("reached in time")
-            .expect("the elector runs")
-            .clone()
-    }
-
-    async fn stop(&mut self) {
-        self.stopper.stop();
-        (&mut self.task).await.expect("the elector does not panic");
-    }
-}
-
-/// What the server does instead of answering.
-#[derive(Clone, Copy, Debug)]
-enum Fault {
-    Refuse,
-    Hang,
-}
-
-#[derive(Default)]
-struct State {
-    version: u64,
-    lease: Option<Value>,
-    calls: Vec<String>,
-    fault: Option<Fault>,
-    /// Stored by somebody else just before the next write arrives.
-    before_write: Option<Value>,
-}
-
-impl State {
-    fn put(&mut self, spec: &Value) {
-        self.version += 1;
-        self.lease = Some(json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {
-                "name": "the-lease",
-                "namespace": "floe-test",
-                "resourceVersion": self.version.to_string(),
-            },
-            "spec": spec,
-        }));
-    }
-
-    fn answer(&mut self, method: &Method, path: &str, body: &Value) -> (StatusCode, Value) {
-        if method != Method::GET
-            && let Some(spec) = self.before_write.take()
-        {
-            self.put(&spec);
-        }
-        match (method.as_str(), path, &self.lease) {
-            ("GET", LEASE, Some(_)) => {}
-            ("GET", LEASE, None) => return failure(StatusCode::NOT_FOUND, "NotFound"),
-            ("POST", PATH, None) => self.put(&body["spec"]),
-            ("POST", PATH, Some(_)) => return failure(StatusCode::CONFLICT, "AlreadyExists"),
-            ("PUT", LEASE, Some(lease)) => {
-                let version = &lease["metadata"]["resourceVersion"];
-                if body["metadata"]["resourceVersion"] != *version {
-                    return failure(StatusCode::CONFLICT, "Conflict");
-                }
-                self.put(&body["spec"]);
-            }
-            unexpected => panic!("unexpected request {unexpected:?}"),
-        }
-        (
-            StatusCode::OK,
-            self.lease.clone().expect("stored or found above"),
-        )
-    }
-}
-
-/// An API server with room for one lease.
-#[derive(Clone)]
-struct Server(Arc<Mutex<State>>);
-
-impl Server {
-    fn new() -> Self {
-        Self(Arc::default())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0
-            .lock()
-            .expect("no test panics while it holds the lock")
-    }
-
-    fn calls(&self) -> Vec<String> {
-        self.state().calls.clone()
-    }
-
-    fn spec(&self) -> Value {
-        let lease = self.state().lease.clone();
-        lease.expect("there is a lease")["spec"].clone()
-    }
-
-    fn client(&self) -> Client {
-        let server = self.clone();
-        let service = service_fn(move |request: Request<Body>| server.clone().answer(request));
-        Client::new(service, "default")
-    }
-
-    async fn answer(self, request: Request<Body>) -> std::io::Result<Response<Body>> {
-        let (parts, body) = request.into_parts();
-        let body = body.collect_bytes().await.expect("bodies are in memory");
-        let body = serde_json::from_slice(&body).unwrap_or_default();
-        let fault = self.state().fault;
-        match fault {
-            Some(Fault::Refuse) => return Err(std::io::ErrorKind::ConnectionRefused.into()),
-            Some(Fault::Hang) => pending().await,
-            None => {}
-        }
-        let mut state = self.state();
-        state.calls.push(parts.method.to_string());
-        let (status, value) = state.answer(&parts.method, parts.uri.path(), &body);
-        let body = Body::from(serde_json::to_vec(&value).expect("values serialise"));
-        let response = Response::builder().status(status).body(body);
-        Ok(response.expect("the parts are valid"))
-    }
-
-    fn start(&self) -> Replica {
-        let election = Election {
-            namespace: "floe-test".into(),
-            name: "the-lease".into(),
-        };
-        let contact = Contact::new();
-        let mut elector = Elector::new(self.client(), election, Timing::default(), contact.clone());
-        elector.dice = || 0.0;
-        let (stopper, stop) = stop::channel();
-        Replica {
-            identity: elector.candidate.identity().to_owned(),
-            standing: elector.standing(),
-            contact,
-            stopper,
-            task: tokio::spawn(elector.run(stop)),
-        }
-    }
-}
-
-fn failure(status: StatusCode, reason: &str) -> (StatusCode, Value) {
-    let value = json!({
-        "kind": "Status", "apiVersion": "v1", "status": "Failure",
-        "reason": reason, "message": reason, "code": status.as_u16(),
-    });
-    (status, value)
-}
-
-fn spec_of(holder: &str, seconds: u32) -> Value {
-    json!({
-        "holderIdentity": holder,
-        "leaseDurationSeconds": seconds,
-        "acquireTime": "2020-01-01T00:00:00.000000Z",
-        "renewTime": "2020-01-01T00:00:00.000000Z",
-        "leaseTransitions": 7,
-    })
 }

@@ -96,6 +96,61 @@ fn a_follower_pauses_for_one_retry_period_and_up_to_the_jitter_more() {
 }
 
 #[test]
+fn a_woken_follower_pauses_for_a_moment_but_never_longer_than_usual() {
+    let ms = Duration::from_millis;
+    let timing = Timing::default();
+    assert_eq!(timing.wake_pause(0.0), Duration::ZERO);
+    assert_eq!(timing.wake_pause(0.5), ms(50));
+    assert_eq!(timing.wake_pause(1.0), LONGEST_WAKE_PAUSE);
+    assert_eq!(timing.wake_pause(-3.0), timing.wake_pause(0.0));
+    assert_eq!(timing.wake_pause(3.0), timing.wake_pause(1.0));
+    let hasty = Timing::new(ms(1_000), ms(100), ms(20)).expect("the periods fit");
+    assert_eq!(hasty.wake_pause(1.0), ms(20));
+}
+
+#[test]
+fn only_a_release_is_worth_an_early_look() {
+    let mut follower = candidate("a");
+    follower.decide(Some(held_by("b")), at(0.0), WALL);
+    let cases = [
+        (Some(held_by("")), true, "released"),
+        (Some(held_by("b")), false, "as it was read"),
+        (Some(held_by("c")), false, "passed on"),
+        (Some(held_by("a")), false, "a late look at our own lease"),
+        (None, false, "deleted, and its holder does not know yet"),
+    ];
+    for (shown, wanted, case) in cases {
+        let worth = follower.is_worth_a_look(shown.as_ref(), at(1.0));
+        assert_eq!(worth, wanted, "{case}");
+    }
+}
+
+#[test]
+fn a_release_is_worth_a_look_when_no_lease_was_read_yet() {
+    assert!(candidate("a").is_worth_a_look(Some(&held_by("")), at(0.0)));
+}
+
+#[test]
+fn a_release_that_was_read_is_not_worth_another_look() {
+    let mut follower = candidate("a");
+    follower.decide(Some(held_by("")), at(0.0), WALL);
+    assert!(!follower.is_worth_a_look(Some(&held_by("")), at(0.1)));
+    let mut later = held_by("");
+    later.transitions += 1;
+    assert!(follower.is_worth_a_look(Some(&later), at(0.1)));
+}
+
+#[test]
+fn a_leader_looks_at_its_own_pace() {
+    let (leader, _) = leader();
+    assert!(!leader.is_worth_a_look(Some(&held_by("")), at(9.9)));
+    assert!(
+        leader.is_worth_a_look(Some(&held_by("")), at(10.0)),
+        "its term is over"
+    );
+}
+
+#[test]
 fn an_absent_lease_is_created_with_no_transitions() {
     let decision = candidate("a").decide(None, at(5.0), wall(50));
     let record = Record {

@@ -6,6 +6,9 @@ use std::time::Duration;
 /// that period. The renew deadline must exceed the retry period times this.
 pub const JITTER: f64 = 1.2;
 
+/// The longest pause of a follower between the sight of a release and its try.
+pub const LONGEST_WAKE_PAUSE: Duration = Duration::from_millis(100);
+
 /// The three periods of an election; only valid combinations exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
@@ -83,6 +86,15 @@ impl Timing {
     pub fn follower_pause(&self, dice: f64) -> Duration {
         let dice = dice.clamp(0.0, 1.0);
         self.retry_period + self.retry_period.mul_f64(JITTER * dice)
+    }
+
+    /// The pause of a follower that was woken by a release: up to
+    /// [`LONGEST_WAKE_PAUSE`], and no longer than its usual pause. All followers
+    /// wake at once; who comes later finds the lease taken and writes nothing.
+    /// `dice` is a random number from 0 to 1.
+    pub fn wake_pause(&self, dice: f64) -> Duration {
+        let longest = LONGEST_WAKE_PAUSE.min(self.retry_period);
+        longest.mul_f64(dice.clamp(0.0, 1.0))
     }
 
     /// The lease duration as the record holds it.

@@ -1,0 +1,123 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    mock::Server,
+    stop::{self, Stopper},
+};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// A definition as the API server has it once it was applied.
+fn applied(definition: &CustomResourceDefinition) -> Value {
+    let mut value = serde_json::to_value(definition).unwrap();
+    value["status"] = json!({
+        "acceptedNames": { "kind": "", "plural": "" }, "storedVersions": ["v1alpha1"],
+        "conditions": [{ "type": "Established", "status": "True" }],
+    });
+    value
+}
+
+fn decoded(value: Value) -> CustomResourceDefinition {
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn states_are_told_apart() {
+    for ours in crds::all() {
+        let good = applied(&ours);
+        let mut old = good.clone();
+        old["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({ "type": "object" });
+        let mut columns = good.clone();
+        columns["spec"]["versions"][0]["additionalPrinterColumns"] = json!([]);
+        let mut young = good.clone();
+        young["status"]["conditions"][0]["status"] = json!("False");
+        let mut other = good.clone();
+        other["spec"]["versions"][0]["name"] = json!("v1");
+        let mut off = good.clone();
+        off["spec"]["versions"][0]["served"] = json!(false);
+        let cases = [
+            (good, State::Served),
+            (columns, State::Served),
+            (old, State::Differs),
+            (young, State::NotServed),
+            (other, State::NotServed),
+            (off, State::NotServed),
+        ];
+        for (served, want) in cases {
+            let served = decoded(served);
+            assert_eq!(compare(&ours, Some(&served)), want, "{}", ours.name_any());
+        }
+        assert_eq!(compare(&ours, None), State::Missing);
+    }
+}
+
+#[test]
+fn the_remedy_names_a_file_that_exists() {
+    let file = REMEDY.rsplit_once(' ').unwrap().1;
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    assert!(std::path::Path::new(root).join(file).exists(), "{file}");
+}
+
+fn start(server: &Server) -> (watch::Receiver<bool>, Stopper) {
+    let (sender, defined) = watch::channel(false);
+    let (stopper, stop) = stop::channel();
+    tokio::spawn(check(server.client(), Metrics::default(), sender, stop));
+    (defined, stopper)
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_definitions_are_waited_for() {
+    let server = Server::default();
+    server.state().down = true;
+    let (mut defined, _stopper) = start(&server);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    server.state().down = false;
+    let both = crds::all();
+    server.put(DEFINITIONS, applied(&both[0]));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(!*defined.borrow(), "one of two is missing");
+    server.put(DEFINITIONS, applied(&both[1]));
+    tokio::time::sleep(SOON).await;
+    assert!(*defined.borrow_and_update());
+
+    server.state().calls.clear();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(server.state().calls.len(), 20, "two looks every 30 s");
+    for call in &server.state().calls {
+        assert!(call.starts_with(&format!("GET {DEFINITIONS}/")), "{call}");
+    }
+    server.state().down = true;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(*defined.borrow(), "a watch that works goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_schema_is_no_reason_to_wait() {
+    let server = Server::default();
+    for ours in crds::all() {
+        let mut old = applied(&ours);
+        old["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({ "type": "object" });
+        server.put(DEFINITIONS, old);
+    }
+    let (mut defined, _stopper) = start(&server);
+    tokio::time::timeout(SOON, defined.wait_for(|it| *it))
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_right_to_look_is_no_reason_to_wait() {
+    let server = Server::default();
+    server.state().refuse_reads = Some(403);
+    let (mut defined, _stopper) = start(&server);
+    tokio::time::timeout(SOON, defined.wait_for(|it| *it))
+        .await
+        .unwrap()
+        .unwrap();
+    server.state().refuse_reads = Some(500);
+    let (defined, _stopper) = start(&server);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(!*defined.borrow(), "an answer is waited for");
+}

@@ -1,0 +1,137 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{mock::Server, stop};
+
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/ns/events";
+
+fn news(version: &str, reason: &'static str) -> News {
+    News {
+        about: ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("ConfigMap".into()),
+            name: Some("c".into()),
+            namespace: Some("ns".into()),
+            uid: Some("u".into()),
+            resource_version: Some(version.into()),
+            ..ObjectReference::default()
+        },
+        warning: true,
+        reason,
+        action: "Configure",
+        note: "words".into(),
+    }
+}
+
+fn name(news: &News) -> String {
+    event(news, "pod", Timestamp::UNIX_EPOCH)
+        .metadata
+        .name
+        .unwrap()
+}
+
+#[test]
+fn an_event_has_what_the_api_server_demands() {
+    let event = event(&news("7", "Refused"), "pod-1", Timestamp::UNIX_EPOCH);
+    let value = serde_json::to_value(&event).unwrap();
+    let name = value["metadata"]["name"].as_str().unwrap();
+    assert_eq!(
+        value,
+        json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "metadata": { "name": name, "namespace": "ns" },
+            "eventTime": "1970-01-01T00:00:00.000000Z",
+            "reportingController": "floe.dev/controller",
+            "reportingInstance": "pod-1",
+            "action": "Configure", "reason": "Refused", "type": "Warning", "note": "words",
+            "regarding": {
+                "apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": "ns",
+                "uid": "u", "resourceVersion": "7",
+            },
+        })
+    );
+}
+
+#[test]
+fn the_name_tells_states_and_reasons_apart_and_nothing_else() {
+    let first = name(&news("7", "Refused"));
+    // Other builds and replicas must find the same one.
+    assert_eq!(first, "c.5f1c95f8a53bbc0f");
+    let other_words = News {
+        note: "other words".into(),
+        ..news("7", "Refused")
+    };
+    assert_eq!(name(&other_words), first);
+    assert_ne!(name(&news("8", "Refused")), first);
+    assert_ne!(name(&news("7", "Applied")), first);
+}
+
+#[test]
+fn long_names_leave_room_for_the_mark() {
+    let mut long = news("7", "Refused");
+    long.about.name = Some(format!("{}-.{}", "x".repeat(234), "y".repeat(17)));
+    let name = name(&long);
+    assert_eq!(name.len(), 234 + 17);
+    assert!(!name.contains("-."), "{name}");
+}
+
+#[test]
+fn long_notes_are_cut_between_characters() {
+    assert_eq!(shortened("short", 5), "short");
+    assert_eq!(shortened("longer", 5), "lo...");
+    assert_eq!(shortened("éééé", 6), "é...");
+    let long = News {
+        note: "x".repeat(3_000),
+        ..news("7", "Refused")
+    };
+    let note = event(&long, "pod", Timestamp::UNIX_EPOCH).note.unwrap();
+    assert_eq!(note.len(), LONGEST_NOTE);
+}
+
+async fn tell(server: &Server, all: Vec<News>) {
+    let (events, receiver) = channel();
+    let (stopper, stop) = stop::channel();
+    let task = tokio::spawn(write(server.client(), receiver, "pod".into(), stop));
+    for news in all {
+        events.tell(news);
+    }
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    stopper.stop();
+    task.await.unwrap();
+}
+
+fn reasons(server: &Server) -> Vec<Value> {
+    let events = server.objects(EVENTS).into_iter();
+    events.map(|event| event["reason"].clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn news_that_was_told_is_not_told_again() {
+    let server = Server::default();
+    tell(&server, vec![news("7", "Refused"), news("7", "Refused")]).await;
+    assert_eq!(reasons(&server), ["Refused"]);
+    assert_eq!(
+        server.state().calls.len(),
+        2,
+        "a refusal as known is no failure"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn news_is_tried_a_few_times_and_then_dropped() {
+    let server = Server::default();
+    server.state().refuse_writes = Some(500);
+    tell(&server, vec![news("7", "Refused")]).await;
+    assert_eq!(server.state().calls.len(), 1 + PAUSES.len());
+    server.state().refuse_writes = None;
+    tell(&server, vec![news("8", "Refused")]).await;
+    assert_eq!(reasons(&server), ["Refused"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn telling_never_waits() {
+    let (events, _receiver) = channel();
+    for _ in 0..QUEUE + 5 {
+        events.tell(news("7", "Refused"));
+    }
+}

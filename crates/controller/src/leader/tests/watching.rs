@@ -1,0 +1,217 @@
+//! What a watch adds to the election, and what it must leave alone.
+
+use super::{server::Replica, *};
+
+/// The pauses of a replica that rolls a one: usual, and woken by a release.
+const PERIOD: Duration = Duration::from_millis(4_400);
+const WAKE: Duration = Duration::from_millis(100);
+
+const FAULTS: [WatchFault; 8] = [
+    WatchFault::Forbid,
+    WatchFault::Refuse,
+    WatchFault::Hang,
+    WatchFault::Mute,
+    WatchFault::End,
+    WatchFault::ShowAndEnd,
+    WatchFault::Error,
+    WatchFault::Garbage,
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_within_the_pause() {
+    let server = Server::new();
+    let mut replica = follower(&server).await;
+    let begin = Instant::now();
+    server.state().put(&spec_of("", 1));
+    replica.until(leads).await;
+    assert_eq!(begin.elapsed().as_millis(), WAKE.as_millis());
+    assert_eq!(server.calls(), ["GET", "GET", "PUT"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_shortly_before_the_next_look_does_not_delay_it() {
+    let server = Server::new();
+    let mut replica = follower(&server).await;
+    tokio::time::sleep(Duration::from_millis(4_370)).await;
+    let begin = Instant::now();
+    server.state().put(&spec_of("", 1));
+    replica.until(leads).await;
+    assert_eq!(begin.elapsed().as_millis(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_stop_hands_over_at_once() {
+    let server = Server::new();
+    let mut first = server.start();
+    first.until(leads).await;
+    let mut second = server.start_with(|| 1.0);
+    second
+        .until(|standing| *standing != Standing::Unknown)
+        .await;
+    // The watch must outlive many rounds and events.
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(server.state().watches, 2, "one for each replica");
+    let begin = Instant::now();
+    first.stop().await;
+    second.until(leads).await;
+    assert_eq!(begin.elapsed().as_millis(), WAKE.as_millis());
+    assert_eq!(server.spec()["leaseTransitions"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_without_use_changes_nothing() {
+    for fault in FAULTS {
+        let server = Server::new();
+        server.state().watch_fault = Some(fault);
+        let mut replica = follower(&server).await;
+        let begin = Instant::now();
+        // Not at the moment of a try to watch, so that none can see it.
+        tokio::time::sleep(Duration::from_millis(3_700)).await;
+        server.state().put(&spec_of("", 1));
+        replica.until(leads).await;
+        assert_eq!(begin.elapsed().as_millis(), PERIOD.as_millis(), "{fault:?}");
+        assert_eq!(server.calls(), ["GET", "GET", "PUT"], "{fault:?}");
+
+        server.state().calls.clear();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let calls = server.calls();
+        let renewals = calls.iter().filter(|call| *call == "PUT").count();
+        assert!((29..=30).contains(&renewals), "{fault:?}: {renewals}");
+        assert_eq!(calls.len(), 2 * renewals, "{fault:?}");
+        assert_eq!(*replica.standing.borrow(), Standing::Leading, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_fails_is_tried_again_ever_less_often() {
+    for fault in FAULTS {
+        let server = Server::new();
+        server.state().watch_fault = Some(fault);
+        let _replica = follower(&server).await;
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        let watches = server.state().watches;
+        assert!(
+            (12..=22).contains(&watches),
+            "{fault:?}: {watches} in 5 min"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_was_lost_comes_back() {
+    for fault in FAULTS {
+        let server = Server::new();
+        let mut replica = follower(&server).await;
+        server.state().watch_fault = Some(fault);
+        server.state().end_watches();
+        hold_on(&server, Duration::from_mins(1)).await;
+        server.state().watch_fault = None;
+        hold_on(&server, Duration::from_secs(31)).await;
+        let begin = Instant::now();
+        server.state().put(&spec_of("", 1));
+        replica.until(leads).await;
+        let waited = begin.elapsed();
+        assert!(
+            waited <= WAKE + Duration::from_millis(1),
+            "{fault:?}: {waited:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_between_two_watches_is_seen_by_the_second() {
+    let server = Server::new();
+    let mut replica = follower(&server).await;
+    let begin = Instant::now();
+    server.state().end_watches();
+    server.state().put(&spec_of("", 1));
+    replica.until(leads).await;
+    let backoff = Duration::from_millis(500);
+    let waited = begin.elapsed();
+    assert!(waited >= backoff, "nobody watched: {waited:?}");
+    assert!(
+        waited <= backoff + WAKE + Duration::from_millis(2),
+        "{waited:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_holder_causes_neither_a_write_nor_an_early_look() {
+    let server = Server::new();
+    let replica = follower(&server).await;
+    hold_on(&server, Duration::from_secs(30)).await;
+    server.state().put(&spec_of("third", 15));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let holder = Some("third".to_owned());
+    assert_eq!(*replica.standing.borrow(), Standing::Following { holder });
+    // At 0 s and then in each period, of which 40 s have nine.
+    assert_eq!(server.calls(), ["GET"; 10]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_release_causes_one_look_and_no_write() {
+    let server = Server::new();
+    let replica = follower(&server).await;
+    server.state().pretend(&spec_of("", 1));
+    tokio::time::sleep(PERIOD).await;
+    assert_eq!(server.calls(), ["GET"; 2]);
+    let holder = Some("other".to_owned());
+    assert_eq!(*replica.standing.borrow(), Standing::Following { holder });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_wakes_nobody() {
+    let server = Server::new();
+    let mut replica = follower(&server).await;
+    let begin = Instant::now();
+    server.state().delete();
+    replica.until(leads).await;
+    assert_eq!(begin.elapsed().as_millis(), PERIOD.as_millis());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_followers_one_writes() {
+    let server = Server::new();
+    server.state().put(&spec_of("other", 15));
+    let dice: [fn() -> f64; 4] = [|| 0.9, || 0.2, || 0.5, || 0.7];
+    let mut replicas = dice.map(|dice| server.start_with(dice));
+    for replica in &mut replicas {
+        replica
+            .until(|standing| *standing != Standing::Unknown)
+            .await;
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    server.state().calls.clear();
+    server.state().put(&spec_of("", 1));
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(*replicas[1].standing.borrow(), Standing::Leading);
+    assert_eq!(server.calls(), ["GET", "PUT", "GET", "GET", "GET"]);
+}
+
+/// A replica that follows "other", rolls ones, and has just looked.
+async fn follower(server: &Server) -> Replica {
+    server.state().put(&spec_of("other", 15));
+    let mut replica = server.start_with(|| 1.0);
+    let holder = Some("other".to_owned());
+    let following = Standing::Following { holder };
+    replica.until(|standing| *standing == following).await;
+    replica
+}
+
+/// Lets "other" renew every two seconds for this long.
+async fn hold_on(server: &Server, span: Duration) {
+    let end = Instant::now() + span;
+    let mut transitions = 0;
+    while Instant::now() < end {
+        tokio::time::sleep(Duration::from_secs(2).min(end - Instant::now())).await;
+        // A clock that nobody compares: any change is a renewal.
+        transitions += 1;
+        let mut spec = spec_of("other", 15);
+        spec["leaseTransitions"] = json!(transitions);
+        server.state().put(&spec);
+    }
+}
+
+fn leads(standing: &Standing) -> bool {
+    *standing == Standing::Leading
+}

@@ -1,0 +1,90 @@
+//! What this process knows of the cluster: one owner of the mutable state, fed
+//! by watches.
+//!
+//! - [`books`]: records, pools and the configuration, always consistent.
+//! - [`order`]: which of two statements about an object is the newer one.
+//! - [`feed`](mod@feed): the watches that keep the books current.
+//! - [`seen`]: an object, also when it makes no sense.
+//!
+//! Readers and writers see the books inside of a closure, so no guard of the
+//! lock can live across an await.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use tokio::sync::watch;
+
+pub use self::{
+    books::Books,
+    feed::{Feeds, feed, follow},
+};
+
+mod books;
+mod feed;
+mod order;
+mod seen;
+
+/// Shared access to the books.
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    books: Arc<Mutex<Books>>,
+    warmth: Arc<watch::Sender<Warmth>>,
+}
+
+/// Which of the first lists are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Warmth {
+    /// All records of addresses.
+    pub records: bool,
+    /// All pools.
+    pub pools: bool,
+    /// The look for an address configuration; not that there is one.
+    pub configuration: bool,
+}
+
+impl Warmth {
+    /// Whether all of them are in.
+    pub fn is_warm(self) -> bool {
+        self.missing().is_empty()
+    }
+
+    /// What is not in yet, in words for people.
+    pub fn missing(self) -> Vec<&'static str> {
+        let all = [
+            (self.records, "FloatingIP records"),
+            (self.pools, "Pools"),
+            (self.configuration, "the address configuration"),
+        ];
+        let missing = all.into_iter().filter(|(known, _)| !known);
+        missing.map(|(_, name)| name).collect()
+    }
+}
+
+impl Store {
+    /// Looks at the books.
+    pub fn read<R>(&self, look: impl FnOnce(&Books) -> R) -> R {
+        self.change(|books| look(books))
+    }
+
+    /// Changes the books.
+    pub fn change<R>(&self, change: impl FnOnce(&mut Books) -> R) -> R {
+        // A panic in any task ends the process; until then the books are as
+        // good for the others as they were.
+        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut books)
+    }
+
+    /// Where others learn which lists are in.
+    pub fn warmth(&self) -> watch::Receiver<Warmth> {
+        self.warmth.subscribe()
+    }
+
+    /// Notes that a list is in.
+    pub fn warm(&self, note: impl FnOnce(&mut Warmth)) {
+        self.warmth.send_if_modified(|warmth| {
+            let before = *warmth;
+            note(warmth);
+            *warmth != before
+        });
+    }
+}

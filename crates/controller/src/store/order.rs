@@ -1,0 +1,151 @@
+//! Which of two statements about an object is the newer one.
+//!
+//! The books learn of an object from a watch and from the answers to this
+//! process' own writes. A watch alone is in order; an answer overtakes it, and
+//! what the watch tells later may be older. The API server numbers all states of
+//! all objects of a kind in the order in which they came to be, so the larger
+//! `resourceVersion` is the newer state. (Kubernetes long called that number
+//! opaque; since 1.35 it promises what etcd always gave: decimal numbers that can
+//! be compared. A version that is no number is believed, as the watch is in
+//! order.)
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// What is known about the age of each object of one kind.
+#[derive(Debug)]
+pub struct Order<K> {
+    known: BTreeMap<K, Option<u64>>,
+    /// Objects that this process has deleted and the watch may still tell of.
+    deleted: BTreeMap<K, Stamp>,
+    /// While a list comes in: what it had so far, and what this
+    /// process wrote or deleted meanwhile.
+    listing: Option<BTreeSet<K>>,
+}
+
+/// Which state of which object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    uid: String,
+    version: Option<u64>,
+}
+
+impl Stamp {
+    /// The stamp of an object.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        let version = metadata.resource_version.as_deref();
+        Self {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            version: version.and_then(|version| version.parse().ok()),
+        }
+    }
+}
+
+impl<K> Default for Order<K> {
+    fn default() -> Self {
+        Self {
+            known: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            listing: None,
+        }
+    }
+}
+
+impl<K: Ord + Clone> Order<K> {
+    /// The object is in this state, says a watch, a list or the answer to an own
+    /// write. False when something newer is known already.
+    pub fn exists(&mut self, key: &K, stamp: &Stamp) -> bool {
+        if let Some(deleted) = self.deleted.get(key) {
+            if deleted.uid == stamp.uid || is_before(stamp.version, deleted.version) {
+                self.mention(key);
+                return false;
+            }
+            self.deleted.remove(key);
+        }
+        self.mention(key);
+        match self.known.get_mut(key) {
+            Some(known) if is_before(stamp.version, *known) => false,
+            Some(known) => {
+                *known = stamp.version;
+                true
+            }
+            None => {
+                self.known.insert(key.clone(), stamp.version);
+                true
+            }
+        }
+    }
+
+    /// The watch says that the object was deleted. False when it has come back
+    /// since, or was not known.
+    pub fn gone(&mut self, key: &K, stamp: &Stamp) -> bool {
+        if self.deleted.get(key).is_some_and(|it| it.uid == stamp.uid) {
+            self.deleted.remove(key);
+        }
+        match self.known.get(key) {
+            Some(known) if !is_before(stamp.version, *known) => self.drop(key),
+            _ => false,
+        }
+    }
+
+    /// This process has deleted the object in this state. Whatever the watch
+    /// still has to say about it is old. False when the watch was faster.
+    pub fn deleted(&mut self, key: &K, stamp: Stamp) -> bool {
+        match self.known.get(key) {
+            Some(known) if !is_before(stamp.version, *known) => {
+                self.drop(key);
+                self.deleted.insert(key.clone(), stamp);
+                self.mention(key);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A list is asked for. Whatever was written before this is in it.
+    pub fn begin_list(&mut self) {
+        self.listing = Some(BTreeSet::new());
+    }
+
+    /// The list is complete. Returns what must be forgotten: what is neither in
+    /// it nor was written since it was asked for.
+    pub fn end_list(&mut self) -> Vec<K> {
+        let Some(listed) = self.listing.take() else {
+            return Vec::new();
+        };
+        let mut forgotten = Vec::new();
+        self.known.retain(|key, _| {
+            let stays = listed.contains(key);
+            if !stays {
+                forgotten.push(key.clone());
+            }
+            stays
+        });
+        // The watch goes on from the list, and will not tell of these again.
+        self.deleted.retain(|key, _| listed.contains(key));
+        forgotten
+    }
+
+    fn mention(&mut self, key: &K) {
+        if let Some(listing) = &mut self.listing {
+            listing.insert(key.clone());
+        }
+    }
+
+    fn drop(&mut self, key: &K) -> bool {
+        if let Some(listing) = &mut self.listing {
+            listing.remove(key);
+        }
+        self.known.remove(key).is_some()
+    }
+}
+
+/// Whether a statement is older than what is known. The same one again is not:
+/// lists repeat it, and entering it again changes nothing.
+fn is_before(said: Option<u64>, known: Option<u64>) -> bool {
+    said.zip(known).is_some_and(|(said, known)| said < known)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,361 @@
+//! Who holds which address: the books that every decision is made from.
+//!
+//! The API server is the store. The ledger mirrors it, indexed so that each
+//! question is answered without a scan, and adds what only this process knows:
+//! addresses and places that a decision has promised and no write has confirmed
+//! yet ([`Promise`]). Losing the ledger loses nothing but promises.
+//!
+//! With `n` addresses in the books, everything about one address, key or pod
+//! takes O(log n); only [`Ledger::reconfigure`] looks at all of them.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+
+use self::{free::Free, group::Place, keys::Keys};
+pub use self::{
+    group::{Group, Scope, SpareRank},
+    record::{Promise, Record},
+};
+use super::key::HolderKey;
+use crate::{
+    addr::{IpRange, canonical},
+    config::{AddressConfig, EntryId, Topology},
+};
+
+mod free;
+mod group;
+#[cfg(test)]
+mod invariants;
+mod keys;
+mod record;
+#[cfg(test)]
+mod tests;
+
+/// The books.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    topology: Topology,
+    records: BTreeMap<IpAddr, Record>,
+    keys: Keys,
+    groups: BTreeMap<HolderKey, Group>,
+    /// Per entry: configured, without a record and promised to nobody.
+    free: Vec<Free>,
+    /// By the uid of the pod.
+    promises: BTreeMap<String, Promise>,
+    /// To whom an address is promised.
+    promised: BTreeMap<IpAddr, String>,
+    lapses: BTreeSet<(Timestamp, String)>,
+}
+
+impl Ledger {
+    /// Empty books over a configuration.
+    pub fn new(config: AddressConfig) -> Self {
+        let mut ledger = Self {
+            topology: Topology::new(config),
+            records: BTreeMap::new(),
+            keys: Keys::default(),
+            groups: BTreeMap::new(),
+            free: Vec::new(),
+            promises: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            lapses: BTreeSet::new(),
+        };
+        ledger.recount();
+        ledger
+    }
+
+    /// The configuration in force.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Puts another configuration in force. Records and promises stay, also those
+    /// of addresses that are no longer configured.
+    pub fn reconfigure(&mut self, config: AddressConfig) {
+        self.topology = Topology::new(config);
+        self.recount();
+        #[cfg(test)]
+        self.check_invariants();
+    }
+
+    /// Whether nodes of a subnet can carry an address.
+    pub fn carries(&self, subnet: IpNet, ip: IpAddr) -> bool {
+        self.topology
+            .node_subnets_of(ip)
+            .is_some_and(|subnets| subnets.contains(&subnet))
+    }
+
+    /// Enters what the store says about an address.
+    pub fn observe(&mut self, mut record: Record) {
+        record.ip = canonical(record.ip);
+        match self.records.remove(&record.ip) {
+            Some(old) => self.unindex(&old),
+            None => self.take_from_free(record.ip),
+        }
+        self.index(&record);
+        self.records.insert(record.ip, record);
+        #[cfg(test)]
+        self.check_invariants();
+    }
+
+    /// The store has no object for the address any more: it is free.
+    pub fn forget(&mut self, ip: IpAddr) -> Option<Record> {
+        let old = self.records.remove(&canonical(ip))?;
+        self.unindex(&old);
+        self.return_to_free(old.ip);
+        #[cfg(test)]
+        self.check_invariants();
+        Some(old)
+    }
+
+    /// The record of an address.
+    pub fn record(&self, ip: IpAddr) -> Option<&Record> {
+        self.records.get(&canonical(ip))
+    }
+
+    /// All records, in order of their addresses.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
+    }
+
+    /// The records of exactly this key, in order of their addresses.
+    pub fn held_by(&self, key: &HolderKey) -> impl Iterator<Item = &Record> {
+        let addresses = self.keys.of(key);
+        addresses.filter_map(|ip| self.records.get(&ip))
+    }
+
+    /// The records whose key starts with a text, in order of their keys. Which of
+    /// them a list shows is for [`HolderKey::is_selected_by`] to say.
+    pub fn starting_with<'a>(&'a self, text: &'a str) -> impl Iterator<Item = &'a Record> {
+        let addresses = self.keys.starting_with(text);
+        addresses.filter_map(|ip| self.records.get(&ip))
+    }
+
+    /// The records that [lie under](HolderKey::is_under) a group key or an app
+    /// prefix, spares included, in order of their keys.
+    pub fn under<'a>(&'a self, prefix: &'a HolderKey) -> impl Iterator<Item = &'a Record> {
+        self.starting_with(prefix.as_str())
+            .filter(move |record| record.key.is_under(prefix))
+    }
+
+    /// The books of a group; `None` when it has nothing.
+    pub fn group(&self, key: &HolderKey) -> Option<&Group> {
+        self.groups.get(key)
+    }
+
+    /// Whether an address is in no entry of the configuration.
+    pub fn is_outside(&self, ip: IpAddr) -> bool {
+        self.topology.entry_of(ip).is_none()
+    }
+
+    /// Whether an address is configured, without record and promised to nobody.
+    pub fn is_free(&self, ip: IpAddr) -> bool {
+        let entry = self.topology.entry_of(ip);
+        entry.is_some_and(|entry| self.free[entry.position()].contains(ip))
+    }
+
+    /// How many addresses of an entry are free.
+    pub fn free_count(&self, entry: EntryId) -> u128 {
+        self.free[entry.position()].len()
+    }
+
+    /// The free addresses of an entry in the order in which they are handed out:
+    /// one that was given back comes after all others.
+    pub fn free_in_turn(&self, entry: EntryId) -> impl Iterator<Item = IpAddr> {
+        self.free[entry.position()].in_turn()
+    }
+
+    /// The free addresses of an entry inside a range, in ascending order.
+    pub fn free_within(&self, entry: EntryId, range: IpRange) -> impl Iterator<Item = IpAddr> {
+        self.free[entry.position()].within(range)
+    }
+
+    /// Sets places and addresses aside for a pod, instead of what was set aside
+    /// for it before. An address that is promised to another pod stays with it.
+    ///
+    /// Whoever carries the promise out [withdraws](Ledger::withdraw) it in the same
+    /// step in which the last record is [entered](Ledger::observe).
+    pub fn promise(&mut self, uid: &str, mut promise: Promise) {
+        self.withdraw(uid);
+        promise
+            .addresses
+            .retain(|ip| !self.promised.contains_key(ip));
+        for &ip in &promise.addresses {
+            self.take_from_free(ip);
+            self.hide_spare(ip);
+            self.promised.insert(ip, uid.to_owned());
+        }
+        self.group_mut(promise.group.as_str(), |group| group.add_promise(&promise));
+        self.lapses.insert((promise.until, uid.to_owned()));
+        self.promises.insert(uid.to_owned(), promise);
+        #[cfg(test)]
+        self.check_invariants();
+    }
+
+    /// What was promised to a pod.
+    pub fn promise_to(&self, uid: &str) -> Option<&Promise> {
+        self.promises.get(uid)
+    }
+
+    /// All promises, by the uid of the pod.
+    pub fn promises(&self) -> impl Iterator<Item = (&str, &Promise)> {
+        let promises = self.promises.iter();
+        promises.map(|(uid, promise)| (uid.as_str(), promise))
+    }
+
+    /// The uid of the pod that an address is promised to.
+    pub fn promised_to(&self, ip: IpAddr) -> Option<&str> {
+        self.promised.get(&canonical(ip)).map(String::as_str)
+    }
+
+    /// Takes a promise back; what it set aside is there for others again.
+    pub fn withdraw(&mut self, uid: &str) -> Option<Promise> {
+        let promise = self.promises.remove(uid)?;
+        self.lapses.remove(&(promise.until, uid.to_owned()));
+        self.group_mut(promise.group.as_str(), |group| {
+            group.remove_promise(&promise);
+        });
+        for &ip in &promise.addresses {
+            self.promised.remove(&ip);
+            if self.records.contains_key(&ip) {
+                self.show_spare(ip);
+            } else {
+                self.return_to_free(ip);
+            }
+        }
+        #[cfg(test)]
+        self.check_invariants();
+        Some(promise)
+    }
+
+    /// Takes all promises back that have lapsed, and tells to whom they were.
+    pub fn lapse(&mut self, now: Timestamp) -> Vec<String> {
+        let mut lapsed = Vec::new();
+        while let Some((until, uid)) = self.lapses.first()
+            && *until <= now
+        {
+            let uid = uid.clone();
+            self.withdraw(&uid);
+            lapsed.push(uid);
+        }
+        lapsed
+    }
+
+    /// When the next promise lapses.
+    pub fn next_lapse(&self) -> Option<Timestamp> {
+        self.lapses.first().map(|(until, _)| *until)
+    }
+
+    fn index(&mut self, record: &Record) {
+        self.keys.insert(&record.key, record.ip);
+        let Some(place) = Place::of(&record.key) else {
+            return;
+        };
+        if !place.is_spare {
+            self.group_mut(place.group, |group| group.add_held(&place));
+        } else if let Some((entry, rank)) = self.rank_of_spare(record) {
+            self.group_mut(place.group, |group| group.add_spare(entry, rank));
+        }
+    }
+
+    fn unindex(&mut self, record: &Record) {
+        self.keys.remove(&record.key, record.ip);
+        let Some(place) = Place::of(&record.key) else {
+            return;
+        };
+        if !place.is_spare {
+            self.group_mut(place.group, |group| group.remove_held(&place));
+        } else if let Some((entry, rank)) = self.rank_of_spare(record) {
+            self.group_mut(place.group, |group| group.remove_spare(entry, rank));
+        }
+    }
+
+    /// Where a record under a group key stands among the spares that can be
+    /// handed out; `None` when it cannot be.
+    fn rank_of_spare(&self, record: &Record) -> Option<(EntryId, SpareRank)> {
+        let usable =
+            record.is_idle() && !record.reserved && !self.promised.contains_key(&record.ip);
+        let entry = self.topology.entry_of(record.ip)?;
+        usable.then_some((entry, (Reverse(record.updated), record.ip)))
+    }
+
+    fn hide_spare(&mut self, ip: IpAddr) {
+        self.change_spare(ip, Group::remove_spare);
+    }
+
+    fn show_spare(&mut self, ip: IpAddr) {
+        self.change_spare(ip, Group::add_spare);
+    }
+
+    fn change_spare(&mut self, ip: IpAddr, change: fn(&mut Group, EntryId, SpareRank)) {
+        if let Some(record) = self.records.get(&ip)
+            && let Some((entry, rank)) = self.rank_of_spare(record)
+        {
+            let key = record.key.clone();
+            if Place::of(&key).is_some_and(|place| place.is_spare) {
+                self.group_mut(key.as_str(), |group| change(group, entry, rank));
+            }
+        }
+    }
+
+    /// Changes the books of a group; there are none of a group that has nothing.
+    fn group_mut(&mut self, key: &str, change: impl FnOnce(&mut Group)) {
+        if let Some(group) = self.groups.get_mut(key) {
+            change(group);
+            if group.is_empty() {
+                self.groups.remove(key);
+            }
+            return;
+        }
+        let mut group = Group::default();
+        change(&mut group);
+        if !group.is_empty() {
+            self.groups.insert(key.into(), group);
+        }
+    }
+
+    fn take_from_free(&mut self, ip: IpAddr) {
+        if let Some(entry) = self.topology.entry_of(ip) {
+            self.free[entry.position()].take(ip);
+        }
+    }
+
+    fn return_to_free(&mut self, ip: IpAddr) {
+        if let Some(entry) = self.topology.entry_of(ip)
+            && !self.promised.contains_key(&ip)
+        {
+            self.free[entry.position()].give_back(ip);
+        }
+    }
+
+    /// Makes anew what depends on the configuration. What rests goes on resting.
+    fn recount(&mut self) {
+        let entries = self.topology.config().entries().iter();
+        let all = entries.map(|entry| Free::new(entry.addresses().clone()));
+        let before = std::mem::replace(&mut self.free, all.collect());
+        for ip in self.records.keys().chain(self.promised.keys()) {
+            if let Some(entry) = self.topology.entry_of(*ip) {
+                self.free[entry.position()].take(*ip);
+            }
+        }
+        for ip in before.iter().flat_map(Free::resting) {
+            if let Some(entry) = self.topology.entry_of(ip) {
+                self.free[entry.position()].rest_all([ip]);
+            }
+        }
+        for group in self.groups.values_mut() {
+            group.clear_spares();
+        }
+        self.groups.retain(|_, group| !group.is_empty());
+        let records: Vec<IpAddr> = self.records.keys().copied().collect();
+        for ip in records {
+            self.show_spare(ip);
+        }
+    }
+}

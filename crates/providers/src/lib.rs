@@ -1,0 +1,27 @@
+//! The clouds around a cluster: what floe tells them, and how it waits.
+//!
+//! **What it is for.** A cloud must know on which node an address lives. This
+//! crate has one port for that, [`IpProvider`], the clients behind it, and
+//! [`Paced`], which any client is wrapped in: it retries, keeps the orders of
+//! one address in their order and bounds how much is under way.
+//!
+//! **What it never does.** It decides nothing about addresses and knows nothing
+//! of Kubernetes. It counts nothing either: an [`Observer`] is told.
+//!
+//! **Neighbours.** The controller is the user.
+//!
+//! - [`galaxy`]: any provider written for galaxy-ipam, over gRPC.
+//! - [`pace`]: retries, order, and how many calls at once.
+//! - `fake` (feature `fake`): such a provider on a local port, for tests.
+
+#![forbid(unsafe_code)]
+
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
+pub mod galaxy;
+pub mod pace;
+mod port;
+
+pub use galaxy::Galaxy;
+pub use pace::{Backoff, Call, Observer, Pace, Paced};
+pub use port::{Answer, Func, IpProvider, ProviderError};
