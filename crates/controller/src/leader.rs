@@ -68,6 +68,8 @@ impl RoundError {
 /// The task that takes part in the election.
 pub struct Elector {
     leases: Api<Lease>,
+    /// The same for the lookout, so that tests can tell its reads from ours.
+    watched: Api<Lease>,
     election: Election,
     timing: Timing,
     candidate: Candidate,
@@ -84,8 +86,10 @@ pub struct Elector {
 impl Elector {
     /// A task for this lease. It marks `contact` whenever the lease was read.
     pub fn new(client: Client, election: Election, timing: Timing, contact: Contact) -> Self {
+        let leases = Api::namespaced(client, &election.namespace);
         Self {
-            leases: Api::namespaced(client, &election.namespace),
+            watched: leases.clone(),
+            leases,
             candidate: Candidate::new(identity(), timing),
             election,
             timing,
@@ -115,7 +119,8 @@ impl Elector {
             "taking part in the leader election",
         );
         let patience = self.timing.lease_duration();
-        let (lookout, mut shown) = Lookout::new(self.leases.clone(), &self.election.name, patience);
+        let (lookout, mut shown) =
+            Lookout::new(self.watched.clone(), &self.election.name, patience);
         tokio::select! {
             biased;
             () = stop.requested() => {}

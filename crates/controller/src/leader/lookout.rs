@@ -1,5 +1,11 @@
 //! Watches the lease, so that a follower sees a release at once.
 //!
+//! Each watch begins with a read of the lease and goes on from the version that
+//! was read, so that nothing is missed between two watches. A watch without a
+//! version, or from version 0, would need no read, but the API server makes it
+//! one with initial events, which it refuses where its etcd cannot report the
+//! progress of a watch (before 3.4.25 and 3.5.8).
+//!
 //! The watch only saves time. What it shows may be old or missing: the election
 //! reads the lease for itself before it writes, and at its own pace anyway.
 
@@ -25,12 +31,13 @@ use crate::logs;
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
-/// The record that the watch has shown last; `None` when the lease was deleted.
+/// The record that was shown last; `None` when there was no lease.
 pub type Shown = watch::Receiver<Option<Record>>;
 
 /// Keeps a watch on one lease.
 pub struct Lookout {
     leases: Api<Lease>,
+    name: String,
     params: WatchParams,
     /// How long nothing may come before the connection counts as dead.
     patience: Duration,
@@ -42,6 +49,10 @@ pub struct Lookout {
 /// Why a watch has ended.
 #[derive(Debug, thiserror::Error)]
 enum WatchError {
+    #[error("cannot read the lease")]
+    Look(#[source] kube::Error),
+    #[error("the lease has no version")]
+    NoVersion,
     #[error("cannot open the watch")]
     Open(#[source] kube::Error),
     #[error("no answer within {0:?}")]
@@ -55,11 +66,28 @@ enum WatchError {
 impl WatchError {
     fn reason(&self) -> &'static str {
         match self {
+            Self::Look(_) => "LeaseReadFailed",
+            Self::NoVersion => "LeaseWithoutVersion",
             Self::Open(_) => "LeaseWatchRefused",
             Self::Silent(_) => "LeaseWatchTimeout",
             Self::Read(_) => "LeaseWatchBroken",
             Self::Ended(_) => "LeaseWatchEnded",
         }
+    }
+
+    /// Whether the server no longer knows what has changed since the version
+    /// that was asked for. This is no fault: the lease is as old as its last
+    /// write, and the server remembers some minutes.
+    fn is_gone(&self) -> bool {
+        let status = match self {
+            Self::Open(kube::Error::Api(status))
+            | Self::Read(kube::Error::Api(status))
+            | Self::Ended(status) => status,
+            Self::Look(_) | Self::NoVersion | Self::Open(_) | Self::Silent(_) | Self::Read(_) => {
+                return false;
+            }
+        };
+        status.code == 410
     }
 }
 
@@ -71,6 +99,7 @@ impl Lookout {
         let (sender, shown) = watch::channel(None);
         let lookout = Self {
             leases,
+            name: name.to_owned(),
             // A role that is limited to this name permits the request only
             // because of this selector.
             params: WatchParams::default().fields(&format!("metadata.name={name}")),
@@ -99,9 +128,12 @@ impl Lookout {
     }
 
     async fn watch(&mut self) -> Result<(), WatchError> {
-        // Version 0 needs no list before: the server begins with what it has
-        // in its cache, and with that closes the gap since the last watch.
-        let events = timeout(self.patience, self.leases.watch(&self.params, "0"))
+        let Some(version) = self.look().await? else {
+            // Nothing to watch; the one who creates the lease leads with that.
+            debug!("there is no lease to watch");
+            return Ok(());
+        };
+        let events = timeout(self.patience, self.leases.watch(&self.params, &version))
             .await
             .map_err(|_| WatchError::Silent(self.patience))?
             .map_err(WatchError::Open)?;
@@ -116,16 +148,30 @@ impl Lookout {
             let Some(event) = next else { return Ok(()) };
             match event.map_err(WatchError::Read)? {
                 WatchEvent::Added(lease) | WatchEvent::Modified(lease) => {
-                    self.show(Some(record::from_lease(&lease)));
+                    self.event(Some(record::from_lease(&lease)));
                 }
-                WatchEvent::Deleted(_) => self.show(None),
+                WatchEvent::Deleted(_) => self.event(None),
                 WatchEvent::Bookmark(_) => {}
                 WatchEvent::Error(status) => return Err(WatchError::Ended(status)),
             }
         }
     }
 
-    fn show(&mut self, record: Option<Record>) {
+    /// Reads the lease and shows it. Returns its version, if there is one.
+    async fn look(&self) -> Result<Option<String>, WatchError> {
+        let lease = timeout(self.patience, self.leases.get_opt(&self.name))
+            .await
+            .map_err(|_| WatchError::Silent(self.patience))?
+            .map_err(WatchError::Look)?;
+        self.shown
+            .send_replace(lease.as_ref().map(record::from_lease));
+        let Some(lease) = lease else { return Ok(None) };
+        let version = lease.metadata.resource_version;
+        version.map(Some).ok_or(WatchError::NoVersion)
+    }
+
+    /// Shows what the watch tells. Unlike a read, it proves that the watch works.
+    fn event(&mut self, record: Option<Record>) {
         if self.failing {
             self.failing = false;
             info!("the lease watch works again");
@@ -136,7 +182,9 @@ impl Lookout {
     fn note(&mut self, result: Result<(), WatchError>) {
         let Err(error) = result else { return };
         let (reason, causes) = (error.reason(), logs::with_causes(&error));
-        if self.failing {
+        if error.is_gone() {
+            debug!(reason, error = causes, "the lease must be read again");
+        } else if self.failing {
             debug!(reason, error = causes, "the lease watch still fails");
         } else {
             self.failing = true;

@@ -70,6 +70,10 @@ pub enum WatchFault {
     ShowAndEnd,
     /// An event that tells of an error.
     Error,
+    /// An event that tells that the version is too old.
+    Gone,
+    /// The same as the status of the answer.
+    GoneStatus,
     /// Lines that are no events.
     Garbage,
 }
@@ -78,11 +82,22 @@ pub enum WatchFault {
 pub struct State {
     version: u64,
     lease: Option<Value>,
+    /// All events with their versions.
+    history: Vec<(u64, String)>,
+    /// Requests of the election.
     pub calls: Vec<String>,
+    /// How often the lookout has read the lease.
+    pub looks: usize,
     pub fault: Option<Fault>,
     /// Stored by somebody else just before the next write arrives.
     pub before_write: Option<Value>,
+    /// Stored by somebody else just before the next watch is asked for.
+    pub before_watch: Option<Value>,
     pub watch_fault: Option<WatchFault>,
+    /// Watches from earlier versions are answered as with this fault.
+    pub forgotten: Option<(u64, WatchFault)>,
+    /// As a server whose etcd is too old: no watches with initial events.
+    pub lacks_progress: bool,
     /// How many watches were asked for.
     pub watches: usize,
     watchers: Vec<mpsc::UnboundedSender<String>>,
@@ -104,14 +119,21 @@ impl State {
 
     /// Deletes the lease.
     pub fn delete(&mut self) {
-        let lease = self.lease.take().expect("there is a lease");
+        let mut lease = self.lease.take().expect("there is a lease");
+        self.version += 1;
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
         self.show("DELETED", &lease);
     }
 
     /// Shows to those who watch what is not stored.
     pub fn pretend(&mut self, spec: &Value) {
         let lease = self.lease_of(spec);
-        self.show("MODIFIED", &lease);
+        self.send(&event("MODIFIED", &lease));
+    }
+
+    /// Goes on with a version that is higher by this much.
+    pub fn skip_versions(&mut self, count: u64) {
+        self.version += count;
     }
 
     /// Cuts off those who watch.
@@ -121,8 +143,13 @@ impl State {
 
     fn show(&mut self, kind: &str, lease: &Value) {
         let line = event(kind, lease);
+        self.send(&line);
+        self.history.push((self.version, line));
+    }
+
+    fn send(&mut self, line: &str) {
         self.watchers
-            .retain(|watcher| watcher.unbounded_send(line.clone()).is_ok());
+            .retain(|watcher| watcher.unbounded_send(line.to_owned()).is_ok());
     }
 
     fn lease_of(&self, spec: &Value) -> Value {
@@ -164,16 +191,31 @@ impl State {
         )
     }
 
-    /// The lines of a watch: the present state, then what comes.
-    fn watch(&mut self) -> Body {
+    /// The lines of a watch: what came after the version, then what comes.
+    /// Version 0 is the present state.
+    fn watch(&mut self, version: u64) -> Body {
         let (sender, lines) = mpsc::unbounded();
-        if let Some(lease) = &self.lease {
-            let sent = sender.unbounded_send(event("ADDED", lease));
+        let past = if version == 0 {
+            let lease = self.lease.iter();
+            lease.map(|lease| event("ADDED", lease)).collect()
+        } else {
+            let later = self.history.iter().filter(|(at, _)| *at > version);
+            later.map(|(_, line)| line.clone()).collect::<Vec<_>>()
+        };
+        for line in past {
+            let sent = sender.unbounded_send(line);
             sent.expect("the receiver is alive");
         }
         self.watchers.push(sender);
         Body::from_stream(lines.map(Ok::<_, std::io::Error>))
     }
+}
+
+/// Who sends a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    Election,
+    Lookout,
 }
 
 /// An API server with room for one lease.
@@ -191,7 +233,7 @@ impl Server {
             .expect("no test panics while it holds the lock")
     }
 
-    /// All requests but the watches.
+    /// All requests of the election.
     pub fn calls(&self) -> Vec<String> {
         self.state().calls.clone()
     }
@@ -212,7 +254,9 @@ impl Server {
             name: "the-lease".into(),
         };
         let contact = Contact::new();
-        let mut elector = Elector::new(self.client(), election, Timing::default(), contact.clone());
+        let client = self.client(Sender::Election);
+        let mut elector = Elector::new(client, election, Timing::default(), contact.clone());
+        elector.watched = self.watched();
         elector.dice = dice;
         let (stopper, stop) = stop::channel();
         Replica {
@@ -224,13 +268,22 @@ impl Server {
         }
     }
 
-    fn client(&self) -> Client {
+    /// The leases as the lookout sees them.
+    pub fn watched(&self) -> Api<Lease> {
+        Api::namespaced(self.client(Sender::Lookout), "floe-test")
+    }
+
+    fn client(&self, sender: Sender) -> Client {
         let server = self.clone();
-        let service = service_fn(move |request| server.clone().answer(request));
+        let service = service_fn(move |request| server.clone().answer(sender, request));
         Client::new(service, "default")
     }
 
-    async fn answer(self, request: Request<kube::client::Body>) -> std::io::Result<Response<Body>> {
+    async fn answer(
+        self,
+        sender: Sender,
+        request: Request<kube::client::Body>,
+    ) -> std::io::Result<Response<Body>> {
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await.expect("bodies are in memory");
         let body = serde_json::from_slice(&body).unwrap_or_default();
@@ -244,7 +297,13 @@ impl Server {
             return self.answer_watch(&parts.uri).await;
         }
         let mut state = self.state();
-        state.calls.push(parts.method.to_string());
+        match sender {
+            Sender::Election => state.calls.push(parts.method.to_string()),
+            Sender::Lookout => {
+                assert_eq!(parts.method, Method::GET, "it only looks");
+                state.looks += 1;
+            }
+        }
         let (status, value) = state.answer(&parts.method, parts.uri.path(), &body);
         Ok(response(status, value.to_string().into()))
     }
@@ -254,10 +313,24 @@ impl Server {
         for wanted in ["watch=true", "fieldSelector=metadata.name%3Dthe-lease"] {
             assert!(query.contains(&wanted), "{query:?} has no {wanted}");
         }
-        self.state().watches += 1;
-        let fault = self.state().watch_fault;
+        let version = query
+            .iter()
+            .find_map(|pair| pair.strip_prefix("resourceVersion="));
+        let version = version.expect("a version").parse().expect("a number");
+        let fault = {
+            let mut state = self.state();
+            state.watches += 1;
+            if let Some(spec) = state.before_watch.take() {
+                state.put(&spec);
+            }
+            if version == 0 && state.lacks_progress {
+                return Ok(response(StatusCode::OK, lacks_progress().into()));
+            }
+            let forgotten = state.forgotten.filter(|(first, _)| version < *first);
+            forgotten.map(|(_, fault)| fault).or(state.watch_fault)
+        };
         let body = match fault {
-            None => self.state().watch(),
+            None => self.state().watch(version),
             Some(WatchFault::Refuse) => return Err(std::io::ErrorKind::ConnectionRefused.into()),
             Some(WatchFault::Hang) => pending().await,
             Some(WatchFault::Forbid) => {
@@ -270,12 +343,20 @@ impl Server {
             Some(WatchFault::End) => Body::empty(),
             Some(WatchFault::ShowAndEnd) => {
                 let mut state = self.state();
-                let body = state.watch();
+                let body = state.watch(0);
                 state.watchers.pop();
                 body
             }
             Some(WatchFault::Error) => {
+                let (_, value) = failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError");
+                event("ERROR", &value).into()
+            }
+            Some(WatchFault::Gone) => {
                 event("ERROR", &failure(StatusCode::GONE, "Expired").1).into()
+            }
+            Some(WatchFault::GoneStatus) => {
+                let (status, value) = failure(StatusCode::GONE, "Expired");
+                return Ok(response(status, value.to_string().into()));
             }
             Some(WatchFault::Garbage) => "tea\n{\"type\":\"ADDED\"}\n".into(),
         };
@@ -304,6 +385,16 @@ fn failure(status: StatusCode, reason: &str) -> (StatusCode, Value) {
         "reason": reason, "message": reason, "code": status.as_u16(),
     });
     (status, value)
+}
+
+/// The only line of a watch with initial events where etcd is too old.
+fn lacks_progress() -> String {
+    let (_, mut value) = failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError");
+    value["message"] = json!(
+        "a watch stream was requested by the client but the required storage feature \
+         RequestWatchProgress is disabled"
+    );
+    event("ERROR", &value)
 }
 
 fn event(kind: &str, object: &Value) -> String {

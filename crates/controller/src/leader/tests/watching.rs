@@ -1,12 +1,16 @@
 //! What a watch adds to the election, and what it must leave alone.
 
+use std::convert::Infallible;
+
+use tokio::task::JoinHandle;
+
 use super::{server::Replica, *};
 
 /// The pauses of a replica that rolls a one: usual, and woken by a release.
 const PERIOD: Duration = Duration::from_millis(4_400);
 const WAKE: Duration = Duration::from_millis(100);
 
-const FAULTS: [WatchFault; 8] = [
+const FAULTS: [WatchFault; 10] = [
     WatchFault::Forbid,
     WatchFault::Refuse,
     WatchFault::Hang,
@@ -14,6 +18,8 @@ const FAULTS: [WatchFault; 8] = [
     WatchFault::End,
     WatchFault::ShowAndEnd,
     WatchFault::Error,
+    WatchFault::Gone,
+    WatchFault::GoneStatus,
     WatchFault::Garbage,
 ];
 
@@ -26,6 +32,8 @@ async fn a_released_lease_is_taken_within_the_pause() {
     replica.until(leads).await;
     assert_eq!(begin.elapsed().as_millis(), WAKE.as_millis());
     assert_eq!(server.calls(), ["GET", "GET", "PUT"]);
+    assert_eq!(server.state().looks, 1);
+    assert_eq!(server.state().watches, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,6 +59,7 @@ async fn a_clean_stop_hands_over_at_once() {
     // The watch must outlive many rounds and events.
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(server.state().watches, 2, "one for each replica");
+    assert!(server.state().looks <= 3, "the first may find no lease");
     let begin = Instant::now();
     first.stop().await;
     second.until(leads).await;
@@ -94,6 +103,7 @@ async fn a_watch_that_fails_is_tried_again_ever_less_often() {
             (12..=22).contains(&watches),
             "{fault:?}: {watches} in 5 min"
         );
+        assert_eq!(server.state().looks, watches, "{fault:?}: one for each");
     }
 }
 
@@ -119,7 +129,7 @@ async fn a_watch_that_was_lost_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_between_two_watches_is_seen_by_the_second() {
+async fn a_release_between_two_watches_is_seen_by_the_next_read() {
     let server = Server::new();
     let mut replica = follower(&server).await;
     let begin = Instant::now();
@@ -133,6 +143,92 @@ async fn a_release_between_two_watches_is_seen_by_the_second() {
         waited <= backoff + WAKE + Duration::from_millis(2),
         "{waited:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_between_the_read_and_the_watch_is_seen() {
+    let server = Server::new();
+    server.state().put(&spec_of("other", 15));
+    server.state().before_watch = Some(spec_of("", 1));
+    let mut lookout = lookout(&server);
+    let begin = Instant::now();
+    lookout
+        .until(|record| record.as_ref().is_some_and(Record::is_released))
+        .await;
+    assert_eq!(begin.elapsed().as_millis(), 0);
+    assert_eq!(server.state().looks, 1);
+    assert_eq!(server.state().watches, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_gone_leads_to_a_new_read() {
+    for fault in [WatchFault::Gone, WatchFault::GoneStatus] {
+        let server = Server::new();
+        server.state().forgotten = Some((10, fault));
+        let mut replica = follower(&server).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert_eq!(server.state().watches, 1, "{fault:?}");
+        server.state().skip_versions(10);
+        server.state().put(&spec_of("third", 15));
+        tokio::time::sleep(Duration::from_millis(101)).await;
+        assert_eq!(server.state().looks, 2, "{fault:?}");
+        assert_eq!(server.state().watches, 2, "{fault:?}");
+
+        let begin = Instant::now();
+        server.state().put(&spec_of("", 1));
+        replica.until(leads).await;
+        assert_eq!(begin.elapsed().as_millis(), WAKE.as_millis(), "{fault:?}");
+        assert_eq!(server.state().watches, 2, "{fault:?}: the second is used");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_no_watch_can_tell_of_is_seen_by_the_next_read() {
+    for fault in [WatchFault::Gone, WatchFault::GoneStatus] {
+        let server = Server::new();
+        server.state().watch_fault = Some(fault);
+        let mut replica = follower(&server).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        server.state().put(&spec_of("", 1));
+        let begin = Instant::now();
+        replica.until(leads).await;
+        let waited = begin.elapsed();
+        assert!(
+            waited <= Duration::from_millis(100) + WAKE + Duration::from_millis(2),
+            "{fault:?}: {waited:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_initial_events_still_shows_a_release() {
+    let server = Server::new();
+    server.state().lacks_progress = true;
+    let mut replica = follower(&server).await;
+    hold_on(&server, Duration::from_mins(1)).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let begin = Instant::now();
+    server.state().put(&spec_of("", 1));
+    replica.until(leads).await;
+    assert_eq!(begin.elapsed().as_millis(), WAKE.as_millis());
+    assert_eq!(server.state().watches, 1, "none has failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absent_lease_is_looked_for_ever_less_often() {
+    let server = Server::new();
+    let mut lookout = lookout(&server);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let looks = server.state().looks;
+    assert!((12..=22).contains(&looks), "{looks} in 5 min");
+    assert_eq!(server.state().watches, 0, "nothing to watch");
+
+    server.state().put(&spec_of("other", 15));
+    let begin = Instant::now();
+    lookout.until(Option::is_some).await;
+    assert!(begin.elapsed() <= Duration::from_secs(30));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(server.state().watches, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,6 +282,31 @@ async fn of_several_followers_one_writes() {
     tokio::time::sleep(Duration::from_millis(150)).await;
     assert_eq!(*replicas[1].standing.borrow(), Standing::Leading);
     assert_eq!(server.calls(), ["GET", "PUT", "GET", "GET", "GET"]);
+}
+
+/// A lookout without an election.
+struct Alone {
+    shown: Shown,
+    task: JoinHandle<Infallible>,
+}
+
+impl Alone {
+    async fn until(&mut self, wanted: impl FnMut(&Option<Record>) -> bool) {
+        let shown = timeout(Duration::from_mins(5), self.shown.wait_for(wanted)).await;
+        shown.expect("shown in time").expect("the lookout runs");
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn lookout(server: &Server) -> Alone {
+    let (lookout, shown) = Lookout::new(server.watched(), "the-lease", Duration::from_secs(15));
+    let task = tokio::spawn(lookout.run());
+    Alone { shown, task }
 }
 
 /// A replica that follows "other", rolls ones, and has just looked.
