@@ -73,6 +73,15 @@ async fn controllers_without_api_server_are_not_ready_do_not_restart_and_recover
     cluster.start_api_server().await?;
     told?;
 
+    // Asked directly: what the API server says of them is from before its stop.
+    for pod in &pods {
+        let address = SocketAddr::new(pod_ip(pod)?, 8080);
+        wait::until("it is ready again", LIMIT, async || {
+            let answer = get_path(&outside, address, "/readyz")?;
+            Ok(answer.starts_with("HTTP/1.0 200").then_some(()))
+        })
+        .await?;
+    }
     let after = both_ready(&cluster).await?;
     floe::leader(&cluster, LIMIT).await?;
     for pod in after {

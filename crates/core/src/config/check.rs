@@ -155,12 +155,8 @@ impl Check<'_> {
     }
 
     fn report(&mut self, field: &'static str, fault: Fault, left_out: Option<LeftOut>) {
-        self.problems.push(Problem {
-            entry: Some(self.index),
-            field: Some(field),
-            fault,
-            left_out,
-        });
+        self.problems
+            .push(Problem::in_field(self.index, field, fault, left_out));
     }
 }
 

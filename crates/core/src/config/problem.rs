@@ -21,6 +21,23 @@ pub struct Problem {
     pub left_out: Option<LeftOut>,
 }
 
+impl Problem {
+    /// A problem with one member of one entry.
+    pub(super) fn in_field(
+        entry: usize,
+        field: &'static str,
+        fault: Fault,
+        left_out: Option<LeftOut>,
+    ) -> Self {
+        Self {
+            entry: Some(entry),
+            field: Some(field),
+            fault,
+            left_out,
+        }
+    }
+}
+
 /// What is wrong. The texts of the faults that galaxy knows are galaxy's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
