@@ -14,12 +14,18 @@
 //! - [`policy`]: how long an address stays.
 //! - [`workload`]: what is known about a workload, and what it supports.
 //! - [`slot`]: what becomes of an address when its pod is gone.
+//! - [`reclaim`]: the same for all that a pod or a workload has left.
+//! - [`suspect`]: which records a check has to look at.
+//! - [`overuse`]: who has more addresses than the limits allow.
 //!
 //! The books:
 //!
 //! - [`ledger`]: who holds which address, and what is promised.
 //! - [`choice`]: which addresses a pod gets of those.
+//! - [`adopt`]: what the records lack of what running pods show.
+//! - [`preallocate`]: which addresses a pool gets ahead of its pods.
 
+pub mod adopt;
 pub mod args;
 pub mod attribute;
 pub mod choice;
@@ -27,7 +33,11 @@ pub mod families;
 pub mod key;
 pub mod ledger;
 pub mod names;
+pub mod overuse;
 pub mod owner;
 pub mod policy;
+pub mod preallocate;
+pub mod reclaim;
 pub mod slot;
+pub mod suspect;
 pub mod workload;

@@ -12,6 +12,7 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    ops::Bound,
 };
 
 use ipnet::IpNet;
@@ -124,6 +125,18 @@ impl Ledger {
         self.records.values()
     }
 
+    /// At most `count` records in order of their addresses, those after `last` if
+    /// there is one: all of them piece by piece.
+    pub fn records_after(
+        &self,
+        last: Option<IpAddr>,
+        count: usize,
+    ) -> impl Iterator<Item = &Record> {
+        let start = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let records = self.records.range((start, Bound::Unbounded));
+        records.map(|(_, record)| record).take(count)
+    }
+
     /// The records of exactly this key, in order of their addresses.
     pub fn held_by(&self, key: &HolderKey) -> impl Iterator<Item = &Record> {
         let addresses = self.keys.of(key);
@@ -152,6 +165,12 @@ impl Ledger {
     /// Whether an address is in no entry of the configuration.
     pub fn is_outside(&self, ip: IpAddr) -> bool {
         self.topology.entry_of(ip).is_none()
+    }
+
+    /// Whether an address was taken out of the configuration. While nothing at all
+    /// is configured nobody can tell, and none was.
+    pub fn is_taken_out(&self, ip: IpAddr) -> bool {
+        !self.topology.config().entries().is_empty() && self.is_outside(ip)
     }
 
     /// Whether an address is configured, without record and promised to nobody.

@@ -138,6 +138,8 @@ pub enum Cause {
     PolicyNever,
     /// The policy is immutable and nobody can tell what the workload wants.
     WorkloadUnreadable,
+    /// The address is in no entry of the configuration, so nobody can get it again.
+    OutsideConfiguration,
 }
 
 /// A decision about one address.
@@ -296,6 +298,7 @@ impl Cause {
             Self::StillWanted => "StillWanted",
             Self::PolicyNever => "ReleasePolicyNever",
             Self::WorkloadUnreadable => "WorkloadUnreadable",
+            Self::OutsideConfiguration => "OutsideConfiguration",
         }
     }
 
@@ -310,7 +313,8 @@ impl Cause {
             | Self::PodNameWithoutIndex
             | Self::StillWanted
             | Self::PolicyNever
-            | Self::WorkloadUnreadable => None,
+            | Self::WorkloadUnreadable
+            | Self::OutsideConfiguration => None,
         }
     }
 }

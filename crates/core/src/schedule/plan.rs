@@ -206,6 +206,10 @@ impl<'a> Standing<'a> {
     }
 
     fn most_kept(&self) -> usize {
+        // As it is for every pod that comes for the first time.
+        if self.own.is_empty() {
+            return 0;
+        }
         let all = self.own_matching(|_| true).filled();
         let subnets: BTreeSet<IpNet> = self
             .own

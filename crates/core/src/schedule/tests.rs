@@ -32,6 +32,7 @@ mod limits;
 mod model;
 mod scores;
 mod spares;
+mod wakes;
 
 /// The nodes of the stories. n2 is in no configured subnet, n0 has no address.
 const NODES: [(&str, &str); 7] = [

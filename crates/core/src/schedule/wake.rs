@@ -4,11 +4,14 @@
 //! limit gets free, pods of the newest revision come first: during a rolling
 //! update an old pod that came back would otherwise take what the new one needs.
 
-use std::{cmp::Reverse, net::IpAddr};
+use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr};
 
 use jiff::Timestamp;
 
-use crate::ipam::choice::Wish;
+pub use self::round::{Candidate, fits, one_node_each, round};
+use crate::ipam::{choice::Wish, key::HolderKey};
+
+mod round;
 
 /// A pod that waits for an address of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,27 @@ pub fn order<'a>(waiting: impl IntoIterator<Item = &'a Waiting>, freed: Freed) -
     let mut pods: Vec<&Waiting> = waiting.into_iter().filter(can_use).collect();
     pods.sort_by_key(|pod| turn(pod));
     pods
+}
+
+/// The waiting pods of several workloads, with their app prefixes, in the order in
+/// which they are to be woken: in each workload as [`order`] says, and the
+/// workload first whose pod waits for longest. Revisions of different workloads
+/// say nothing about each other.
+pub fn queue<'a>(
+    waiting: impl IntoIterator<Item = (&'a HolderKey, &'a Waiting)>,
+) -> Vec<&'a Waiting> {
+    let mut apps: BTreeMap<&HolderKey, Vec<&Waiting>> = BTreeMap::new();
+    for (app, pod) in waiting {
+        apps.entry(app).or_default().push(pod);
+    }
+    let mut apps: Vec<(Option<Timestamp>, Vec<&Waiting>)> = apps
+        .into_values()
+        .map(|pods| (pods.iter().map(|pod| pod.created).min(), pods))
+        .collect();
+    apps.sort_by_key(|(oldest, _)| *oldest);
+    apps.into_iter()
+        .flat_map(|(_, pods)| order(pods, Freed::Place))
+        .collect()
 }
 
 /// The pod of a newer revision that a pod has to let go first, if one waits.
@@ -90,6 +114,23 @@ mod tests {
         ];
         let order = order(&pods, Freed::Place);
         assert_eq!(names(&order), ["new-1", "new-2", "old-2", "old-1"]);
+    }
+
+    #[test]
+    fn no_workload_comes_first_because_it_was_changed_more_often() {
+        let busy = HolderKey::from("dp_ns_busy_");
+        let calm = HolderKey::from("dp_ns_calm_");
+        let pods = [
+            (&busy, pod("busy-old", 8, 20)),
+            (&busy, pod("busy-new", 9, 30)),
+            (&calm, pod("calm-old", 1, 10)),
+            (&calm, pod("calm-new", 2, 40)),
+        ];
+        let queue = queue(pods.iter().map(|(app, pod)| (*app, pod)));
+        assert_eq!(
+            names(&queue),
+            ["calm-new", "calm-old", "busy-new", "busy-old"]
+        );
     }
 
     #[test]
