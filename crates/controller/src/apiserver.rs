@@ -2,6 +2,7 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
+use axum::http::Uri;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::{
     Client, Config,
@@ -38,15 +39,17 @@ pub enum ClientError {
     Client(#[source] kube::Error),
 }
 
-/// Makes a client; does not connect yet.
-pub async fn client(kubeconfig: Option<PathBuf>) -> Result<Client, ClientError> {
+/// Makes a client, and tells the server's address; does not connect yet.
+pub async fn client(kubeconfig: Option<PathBuf>) -> Result<(Client, Uri), ClientError> {
     let config = match kubeconfig {
         Some(path) => from_file(&path)
             .await
             .map_err(|source| ClientError::Kubeconfig { path, source })?,
         None => Config::infer().await.map_err(ClientError::Surroundings)?,
     };
-    Client::try_from(config).map_err(ClientError::Client)
+    let server = config.cluster_url.clone();
+    let client = Client::try_from(config).map_err(ClientError::Client)?;
+    Ok((client, server))
 }
 
 async fn from_file(path: &PathBuf) -> Result<Config, KubeconfigError> {

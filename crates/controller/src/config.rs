@@ -30,6 +30,8 @@ pub struct Config {
     pub health_addr: SocketAddr,
     /// Where metrics are served, as galaxy-ipam does.
     pub api_addr: SocketAddr,
+    /// How the scheduler is answered.
+    pub extender: ExtenderSettings,
     /// How log lines look.
     pub log_format: logs::Format,
     /// Which log lines are written.
@@ -48,6 +50,28 @@ pub struct FilePath {
     pub path: PathBuf,
     /// Whether somebody has named it; then it must exist.
     pub explicit: bool,
+}
+
+/// How the scheduler is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtenderSettings {
+    /// Where its calls are taken.
+    pub addr: SocketAddr,
+    /// Where other replicas reach this one, if somebody has told.
+    pub advertise: Option<IpAddr>,
+    /// The files for TLS; `None`: plain HTTP.
+    pub tls: Option<TlsFiles>,
+}
+
+/// PEM files for TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, with its chain.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Who signs the certificates of clients; `None`: they need none.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// Where the lease is.
@@ -106,11 +130,47 @@ struct Flags {
     )]
     bind: IpAddr,
 
-    /// Port of the scheduler extender; nothing is served there yet
+    /// Port of the scheduler extender: /v1/filter, /v1/priority, /v1/bind,
+    /// /v1/preempt and /healthy
     // No variables for the ports: the kubelet sets FLOE_PORT for a service that is
     // called floe.
     #[arg(long, value_name = "PORT", default_value_t = 9040)]
     port: u16,
+
+    /// IP address under which other replicas reach this one; those that follow
+    /// forward the scheduler's calls to it [default: that of --bind, or the one
+    /// from which the API server is reached]
+    #[arg(long, env = "FLOE_ADVERTISE_ADDRESS", value_name = "ADDR")]
+    advertise_address: Option<IpAddr>,
+
+    /// Certificate (PEM, with its chain) to serve the scheduler extender by TLS;
+    /// the same for all replicas. Changed files are taken up within a minute
+    #[arg(
+        long,
+        env = "FLOE_EXTENDER_TLS_CERT_FILE",
+        value_name = "FILE",
+        requires = "extender_tls_key_file"
+    )]
+    extender_tls_cert_file: Option<PathBuf>,
+
+    /// Private key (PEM) of that certificate
+    #[arg(
+        long,
+        env = "FLOE_EXTENDER_TLS_KEY_FILE",
+        value_name = "FILE",
+        requires = "extender_tls_cert_file"
+    )]
+    extender_tls_key_file: Option<PathBuf>,
+
+    /// Certificates (PEM) that sign those of clients. With it, only clients
+    /// with such a certificate are answered, and other replicas
+    #[arg(
+        long,
+        env = "FLOE_EXTENDER_CLIENT_CA_FILE",
+        value_name = "FILE",
+        requires = "extender_tls_cert_file"
+    )]
+    extender_client_ca_file: Option<PathBuf>,
 
     /// Port that serves /metrics
     #[arg(long, value_name = "PORT", default_value_t = 9041)]
@@ -212,6 +272,16 @@ impl Flags {
             namespace: self.leader_elect_resource_namespace,
             name: self.leader_elect_resource_name,
         };
+        let files = self.extender_tls_cert_file.zip(self.extender_tls_key_file);
+        let extender = ExtenderSettings {
+            addr: (self.bind, self.port).into(),
+            advertise: self.advertise_address,
+            tls: files.map(|(cert, key)| TlsFiles {
+                cert,
+                key,
+                client_ca: self.extender_client_ca_file,
+            }),
+        };
         let kubeconfig = self.kubeconfig.filter(|path| !path.is_empty());
         let quiet = self.klog.verbosity < 4;
         let default_level = if quiet {
@@ -227,6 +297,7 @@ impl Flags {
             },
             health_addr: self.health_addr,
             api_addr: (self.bind, self.api_port).into(),
+            extender,
             log_format: self.log_format,
             log_level: self.log_level.unwrap_or_else(|| default_level.into()),
             election: self.leader_elect.then_some(election),

@@ -38,6 +38,8 @@ pub enum Standing {
     Following {
         /// The holder of the lease, if there is one.
         holder: Option<String>,
+        /// Where the holder answers the scheduler, if it has told.
+        extender: Option<String>,
     },
 }
 
@@ -81,11 +83,22 @@ pub struct Elector {
     failing: bool,
     standing: watch::Sender<Standing>,
     contact: Contact,
+    /// Where this process answers the scheduler, for the lease.
+    extender: Option<String>,
+    /// The same of the one who wrote the lease that was read last.
+    told: Option<String>,
 }
 
 impl Elector {
-    /// A task for this lease. It marks `contact` whenever the lease was read.
-    pub fn new(client: Client, election: Election, timing: Timing, contact: Contact) -> Self {
+    /// A task for this lease. It marks `contact` whenever the lease was read,
+    /// and tells in the lease where this process answers the scheduler.
+    pub fn new(
+        client: Client,
+        election: Election,
+        timing: Timing,
+        contact: Contact,
+        extender: Option<String>,
+    ) -> Self {
         let leases = Api::namespaced(client, &election.namespace);
         Self {
             watched: leases.clone(),
@@ -99,6 +112,8 @@ impl Elector {
             failing: false,
             standing: watch::Sender::new(Standing::Unknown),
             contact,
+            extender,
+            told: None,
         }
     }
 
@@ -177,6 +192,7 @@ impl Elector {
 
     async fn round(&mut self) -> Result<(), RoundError> {
         let lease = self.read().await?;
+        self.told = lease.as_ref().and_then(record::extender);
         let seen = lease.as_ref().map(record::from_lease);
         let decision = self.candidate.decide(seen, self.now(), Timestamp::now());
         debug!(?decision, "decided on the lease");
@@ -211,14 +227,14 @@ impl Elector {
         let sent = self.now();
         let params = PostParams::default();
         let name = &self.election.name;
+        let extender = self.extender.as_deref();
         let result = match read {
             None => {
-                self.leases
-                    .create(&params, &record::to_new_lease(name, record))
-                    .await
+                let lease = record::to_new_lease(name, record, extender);
+                self.leases.create(&params, &lease).await
             }
             Some(lease) => {
-                let lease = record::into_lease(lease, record);
+                let lease = record::into_lease(lease, record, extender);
                 self.leases.replace(name, &params, &lease).await
             }
         };
@@ -238,7 +254,10 @@ impl Elector {
     /// Steps down and frees the lease for others, if it is ours.
     async fn withdraw(&mut self) {
         let led = self.candidate.is_leader(self.now());
-        self.publish(Standing::Following { holder: None });
+        self.publish(Standing::Following {
+            holder: None,
+            extender: None,
+        });
         if led {
             info!(reason = "Stopping", "stopped leading");
         }
@@ -292,8 +311,14 @@ impl Elector {
                 .observed()
                 .map(|record| record.holder.clone());
             let holder = holder.filter(|holder| !holder.is_empty());
+            // Our own address, when our term has ended, leads nowhere.
+            let other = holder
+                .as_deref()
+                .filter(|holder| *holder != self.candidate.identity());
+            let extender = other.and(self.told.clone());
             if self.publish(Standing::Following {
                 holder: holder.clone(),
+                extender,
             }) {
                 info!(holder, "following");
             }

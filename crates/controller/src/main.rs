@@ -13,21 +13,37 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod adopt;
 mod apiserver;
+mod binder;
+mod claims;
+mod cloud;
+mod cluster;
 mod config;
 mod contact;
 mod definitions;
+mod desk;
+mod duty;
 mod events;
+mod extender;
 mod health;
 mod leader;
 mod logs;
+mod marks;
 mod metrics;
 #[cfg(test)]
 mod mock;
+mod pools;
+mod queue;
+mod reclaim;
+mod records;
+mod report;
 mod run;
 mod stop;
 mod store;
+mod turns;
 mod version;
+mod waiting;
 
 use std::process::ExitCode;
 

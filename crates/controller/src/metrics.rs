@@ -6,6 +6,7 @@
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicU64},
+    time::Duration,
 };
 
 use axum::{
@@ -14,7 +15,7 @@ use axum::{
 use jiff::Timestamp;
 use prometheus_client::{
     encoding::text,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::Registry,
 };
 use tokio::sync::watch;
@@ -26,14 +27,64 @@ mod books;
 /// One label.
 type Label = [(&'static str, String); 1];
 
+/// One label, one of a few fixed words.
+type Word = [(&'static str, &'static str); 1];
+
+/// Compat: galaxy's buckets, in seconds.
+const GALAXY_BUCKETS: [f64; 7] = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4];
+
+/// From a tenth of a millisecond on: most answers come before galaxy's first one.
+const FINE_BUCKETS: [f64; 12] = [
+    0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0,
+];
+
 /// Where the rest of the process notes what happens.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Metrics {
     problems: Family<Label, Gauge>,
     applied: Family<Label, Counter>,
     last_applied: Gauge<f64, AtomicU64>,
     found: Gauge,
     definitions: Family<Label, Gauge>,
+    scheduling: Histograms,
+    asked: Histograms,
+    cloud: Histograms,
+    allocated: Family<Word, Counter>,
+    refused: Family<Word, Counter>,
+    reclaimed: Family<[(&'static str, &'static str); 2], Counter>,
+    conflicts: Counter,
+    woken: Counter,
+    lost_events: Counter,
+    adopted: Family<Word, Counter>,
+    overused: Gauge,
+    pool_shortage: Family<Label, Gauge>,
+}
+
+type Histograms = Family<Word, Histogram, fn() -> Histogram>;
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let galaxy = || Histograms::new_with_constructor(|| Histogram::new(GALAXY_BUCKETS));
+        Self {
+            problems: Family::default(),
+            applied: Family::default(),
+            last_applied: Gauge::default(),
+            found: Gauge::default(),
+            definitions: Family::default(),
+            scheduling: galaxy(),
+            asked: Histograms::new_with_constructor(|| Histogram::new(FINE_BUCKETS)),
+            cloud: galaxy(),
+            allocated: Family::default(),
+            refused: Family::default(),
+            reclaimed: Family::default(),
+            conflicts: Counter::default(),
+            woken: Counter::default(),
+            lost_events: Counter::default(),
+            adopted: Family::default(),
+            overused: Gauge::default(),
+            pool_shortage: Family::default(),
+        }
+    }
 }
 
 impl Metrics {
@@ -66,6 +117,75 @@ impl Metrics {
         self.definitions
             .get_or_create(&label)
             .set(i64::from(served));
+    }
+
+    /// Notes that a question of the scheduler was answered: `filter`, `bind` and
+    /// so on. Compat: galaxy counts only filter and bind, and only those that
+    /// succeeded for a pod that wants an address.
+    pub fn answered(&self, func: &'static str, took: Duration, succeeded: bool) {
+        let seconds = took.as_secs_f64();
+        let func = [("func", func)];
+        self.asked.get_or_create(&func).observe(seconds);
+        if succeeded && matches!(func[0].1, "filter" | "bind") {
+            self.scheduling.get_or_create(&func).observe(seconds);
+        }
+    }
+
+    /// Notes a call to the cloud provider: `assign` or `unassign`.
+    pub fn cloud_called(&self, func: &'static str, took: Duration) {
+        let histogram = self.cloud.get_or_create(&[("func", func)]);
+        histogram.observe(took.as_secs_f64());
+    }
+
+    /// Notes that a pod got an address: `own`, `spare` or `new`.
+    pub fn allocated(&self, kind: &'static str) {
+        self.allocated.get_or_create(&[("kind", kind)]).inc();
+    }
+
+    /// Notes that a pod was refused, wherever it could run.
+    pub fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// Notes what became of an address whose pod is gone, and why.
+    pub fn reclaimed(&self, fate: &'static str, reason: &'static str) {
+        let labels = [("fate", fate), ("reason", reason)];
+        self.reclaimed.get_or_create(&labels).inc();
+    }
+
+    /// Notes that another writer was faster.
+    pub fn conflict(&self) {
+        self.conflicts.inc();
+    }
+
+    /// Notes that a waiting pod was woken.
+    pub fn woken(&self) {
+        self.woken.inc();
+    }
+
+    /// The counter of Events that are never written.
+    pub fn lost_events(&self) -> Counter {
+        self.lost_events.clone()
+    }
+
+    /// Notes what came of a running pod without record: `adopted`, or a reason.
+    pub fn adoption(&self, result: &'static str) {
+        self.adopted.get_or_create(&[("result", result)]).inc();
+    }
+
+    /// Notes how many groups have more addresses in use than they may have.
+    pub fn overused(&self, groups: usize) {
+        self.overused.set(i64::try_from(groups).unwrap_or(i64::MAX));
+    }
+
+    /// Notes how many addresses pools lack that shall have them ahead of pods.
+    pub fn pool_shortages<'a>(&self, lacking: impl Iterator<Item = (&'a str, usize)>) {
+        self.pool_shortage.clear();
+        for (pool, missing) in lacking {
+            let missing = i64::try_from(missing).unwrap_or(i64::MAX);
+            let label = [("pool", pool.to_owned())];
+            self.pool_shortage.get_or_create(&label).set(missing);
+        }
     }
 
     /// Everything that is served, with the books and the standing.
@@ -101,8 +221,72 @@ impl Metrics {
             "Whether a definition is served with the schema of this floe",
             self.definitions.clone(),
         );
+        self.register_scheduling(&mut registry);
         registry.register_collector(Box::new(books::Collector { store, standing }));
         registry
+    }
+
+    fn register_scheduling(&self, registry: &mut Registry) {
+        registry.register(
+            "galaxy_schedule_latency",
+            "Seconds to answer filter and bind for pods that want an address",
+            self.scheduling.clone(),
+        );
+        registry.register(
+            "galaxy_cloud_provider_latency",
+            "Seconds to an answer of the cloud provider",
+            self.cloud.clone(),
+        );
+        registry.register(
+            "floe_extender_seconds",
+            "Seconds to answer the scheduler, whatever the answer is",
+            self.asked.clone(),
+        );
+        registry.register(
+            "floe_allocations",
+            "Addresses that pods got, by where they came from",
+            self.allocated.clone(),
+        );
+        registry.register(
+            "floe_refusals",
+            "Questions about pods that cannot run anywhere, by reason",
+            self.refused.clone(),
+        );
+        registry.register(
+            "floe_reclaims",
+            "Addresses whose pods are gone, by what became of them and why",
+            self.reclaimed.clone(),
+        );
+        registry.register(
+            "floe_conflicts",
+            "Writes of records that lost against another writer",
+            self.conflicts.clone(),
+        );
+        registry.register(
+            "floe_wakes",
+            "Waiting pods that were woken",
+            self.woken.clone(),
+        );
+        registry.register(
+            "floe_lost_events",
+            "Events that were never written",
+            self.lost_events.clone(),
+        );
+        registry.register(
+            "floe_adoptions",
+            "Running pods that were found without a record, by what came of it",
+            self.adopted.clone(),
+        );
+        registry.register(
+            "floe_groups_over_limit",
+            "Workloads and pools with more addresses in use than they may have",
+            self.overused.clone(),
+        );
+        registry.register(
+            "floe_pool_missing_addresses",
+            "Addresses that a pool shall have ahead of pods and that are not there",
+            self.pool_shortage.clone(),
+        );
     }
 }
 

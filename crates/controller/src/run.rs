@@ -1,12 +1,9 @@
 //! Wiring and shutdown: starts every task, waits for a reason to stop, asks
 //! all tasks to stop and joins each of them.
 
-use std::{
-    future::Future,
-    io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-};
+use std::{future::Future, io, net::SocketAddr};
 
+use floe_core::config::FileConfig;
 use kube::Client;
 use tokio::{
     net::TcpListener,
@@ -17,18 +14,37 @@ use tokio::{
 use tracing::info;
 
 use crate::{
-    addresses::{self, ConfigMapRef, InitError, Intake, Reporter, Settings},
+    addresses::{self, ConfigMapRef, InitError, Intake, Settings},
+    adopt::Adopter,
     apiserver::{self, ClientError, Pace},
+    binder::Binder,
+    claims::Claims,
+    cloud::Cloud,
+    cluster::{self, Cluster, Workloads},
     config::Config,
     contact::Contact,
-    definitions, events,
+    definitions,
+    desk::Desk,
+    events::{self, Events},
+    extender::{self, Extender, Reloader, TlsError},
     health::{self, Probes},
     leader::{self, Elector, Standing},
+    marks::Marker,
     metrics::{self, Metrics},
+    pools::Preallocator,
+    reclaim::Reclaimer,
+    records::Records,
+    report::Reporter,
     stop::{self, Stop},
     store::{self, Feeds, Store},
+    turns::Turns,
     version,
+    waiting::{Waiting, Waker},
 };
+
+mod doors;
+
+use doors::Doors;
 
 /// Why the controller ended although nobody has asked it to.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +52,9 @@ pub enum Error {
     /// galaxy-ipam's file cannot be used.
     #[error(transparent)]
     Init(#[from] InitError),
+    /// The address of the cloud provider makes no sense.
+    #[error(transparent)]
+    Cloud(#[from] floe_providers::galaxy::AddressError),
     /// No way to the API server is known.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -50,6 +69,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The files for TLS cannot be used.
+    #[error("cannot serve the scheduler extender by TLS (--extender-tls-cert-file)")]
+    Tls(#[from] TlsError),
     /// The system refuses to tell about signals.
     #[error("cannot wait for signals")]
     Signal(#[source] io::Error),
@@ -76,23 +98,26 @@ pub async fn run(config: Config) -> Result<(), Error> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signal)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signal)?;
     let settings = addresses::load(&config.file)?;
-    let client = apiserver::client(config.kubeconfig.clone()).await?;
-    let health = listen(config.health_addr, "--health-addr").await?;
-    let api = listen(config.api_addr, "--bind, --api-port").await?;
+    let (client, server) = apiserver::client(config.kubeconfig.clone()).await?;
+    let doors = Doors::open(&config).await?;
+    let addr = |listener: &TcpListener, asked| listener.local_addr().unwrap_or(asked);
+    let extender_addr = addr(&doors.extender, config.extender.addr);
     info!(
         version = version::VERSION,
         commit = version::COMMIT,
-        health_addr = %health.local_addr().unwrap_or(config.health_addr),
-        api_addr = %api.local_addr().unwrap_or(config.api_addr),
+        health_addr = %addr(&doors.health, config.health_addr),
+        api_addr = %addr(&doors.api, config.api_addr),
+        extender_addr = %extender_addr,
         "floe-controller started",
     );
+    let own = extender::own_address(&config.extender, extender_addr.port(), &server).await;
 
     let (stopper, stop) = stop::channel();
     let mut tasks = Tasks {
         set: JoinSet::new(),
         stop,
     };
-    start(&mut tasks, client, config, settings, health, api);
+    start(&mut tasks, client, config, settings, doors, own)?;
 
     let mut result = tokio::select! {
         _ = terminate.recv() => { info!(signal = "SIGTERM", "stopping"); Ok(()) }
@@ -113,9 +138,9 @@ fn start(
     client: Client,
     config: Config,
     settings: Settings,
-    health: TcpListener,
-    api: TcpListener,
-) {
+    doors: Doors,
+    own: Option<String>,
+) -> Result<(), Error> {
     let contact = Contact::new();
     let pace = Pace {
         period: config.timing.retry_period(),
@@ -128,24 +153,33 @@ fn start(
     let (mut standing, mut lease) = (watch::channel(Standing::Leading).1, None);
     if let Some(election) = config.election {
         let seen = lease.insert(Contact::new()).clone();
-        let elector = Elector::new(client.clone(), election, config.timing, seen);
+        let elector = Elector::new(client.clone(), election, config.timing, seen, own);
         standing = elector.standing();
         tasks.start(|stop| elector.run(stop));
     }
 
     let (store, metrics) = (Store::default(), Metrics::default());
-    let configuration = configure(tasks, &client, settings, &store, &metrics);
+    let events = tell(tasks, &client, &metrics);
+    let file = settings.file.clone();
+    let configuration = configure(tasks, &client, settings, &store, &metrics, &events);
     let (sender, defined) = watch::channel(false);
     let (looked, noted) = (client.clone(), metrics.clone());
     tasks.start(|stop| definitions::check(looked, noted, sender, stop));
     let feeds = Feeds {
-        client,
+        client: client.clone(),
         store: store.clone(),
         defined,
     };
     tasks.start(|stop| store::feed(feeds, stop));
-
+    let extender = float_ips(tasks, &client, &file, &store, &metrics, events, &standing)?;
     let warmth = store.warmth();
+    let secrets = doors.tls.as_ref().map(Reloader::secrets);
+    if let Some(tls) = doors.tls {
+        tasks.start(|stop| tls.run(stop));
+    }
+    let listed = warmth.clone();
+    tasks.start(|stop| extender.serve(doors.extender, secrets, listed, stop));
+
     let figures = metrics::router(metrics.registry(store, standing.clone()));
     let probes = health::router(Probes {
         apiserver: contact,
@@ -155,8 +189,134 @@ fn start(
         configuration,
         limit: config.timing.renew_deadline(),
     });
-    tasks.serve(health, probes.merge(figures.clone()));
-    tasks.serve(api, figures);
+    tasks.serve(doors.health, probes.merge(figures.clone()));
+    tasks.serve(doors.api, figures);
+    Ok(())
+}
+
+/// Starts everything that gives addresses to pods and takes them back.
+fn float_ips(
+    tasks: &mut Tasks,
+    client: &Client,
+    file: &FileConfig,
+    store: &Store,
+    metrics: &Metrics,
+    events: Events,
+    standing: &watch::Receiver<Standing>,
+) -> Result<Extender, Error> {
+    let (client, store, metrics) = (client.clone(), store.clone(), metrics.clone());
+    let cluster = Cluster::new();
+    let feeds = cluster::Feeds {
+        client: client.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+    };
+    tasks.start(|stop| cluster::feed(feeds, stop));
+
+    let workloads = Workloads::new(client.clone(), cluster.clone());
+    let (waiting, turns) = (Waiting::default(), Turns::default());
+    let claims = Claims::new(
+        client.clone(),
+        cluster.clone(),
+        workloads.clone(),
+        store.clone(),
+        waiting.clone(),
+    );
+    let records = Records::new(client.clone(), store.clone(), metrics.clone());
+    let cloud = Cloud::new(file.cloud_provider.as_deref(), &metrics)?;
+    let reporter = Reporter::new(events.clone(), metrics.clone());
+
+    let waker = Waker {
+        client: client.clone(),
+        claims: claims.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+        waiting: waiting.clone(),
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| waker.run(stop));
+    let reclaimer = Reclaimer {
+        client: client.clone(),
+        cluster: cluster.clone(),
+        workloads,
+        store: store.clone(),
+        records: records.clone(),
+        cloud: cloud.clone(),
+        turns: turns.clone(),
+        waiting: waiting.clone(),
+        reporter: reporter.clone(),
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+        interval: file.resync_interval,
+    };
+    tasks.start(|stop| reclaimer.run(stop));
+    let adopter = Adopter {
+        claims: claims.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+        records: records.clone(),
+        turns: turns.clone(),
+        reporter: reporter.clone(),
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| adopter.run(stop));
+    let preallocator = Preallocator {
+        store: store.clone(),
+        records: records.clone(),
+        events: events.clone(),
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| preallocator.run(stop));
+    let marker = Marker {
+        store: store.clone(),
+        records: records.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| marker.run(stop));
+
+    let desk = Desk {
+        claims: claims.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+        waiting: waiting.clone(),
+        turns: turns.clone(),
+        reporter: reporter.clone(),
+        metrics: metrics.clone(),
+    };
+    let binder = Binder {
+        client,
+        claims,
+        cluster,
+        store,
+        records,
+        cloud,
+        turns,
+        waiting,
+        reporter,
+        metrics,
+    };
+    Ok(Extender {
+        desk,
+        binder,
+        standing: standing.clone(),
+    })
+}
+
+/// Starts the writer of Events.
+fn tell(tasks: &mut Tasks, client: &Client, metrics: &Metrics) -> Events {
+    let (events, news) = events::counting_channel(metrics.lost_events());
+    let instance = leader::identity();
+    // The rest of the identity is random; the host's name is the pod's.
+    let instance = instance
+        .rsplit_once('_')
+        .map_or("", |(host, _)| host)
+        .to_owned();
+    let writer = client.clone();
+    tasks.start(|stop| events::write(writer, news, instance, stop));
+    events
 }
 
 /// Puts the inline address configuration in force, or watches for one.
@@ -166,25 +326,17 @@ fn configure(
     settings: Settings,
     store: &Store,
     metrics: &Metrics,
+    events: &Events,
 ) -> watch::Receiver<addresses::State> {
     let Settings { file, inline } = settings;
     if let Some(loaded) = inline {
-        let reporter = Reporter::new(None, metrics.clone());
+        let reporter = addresses::Reporter::new(None, metrics.clone());
         let outcome = Intake::new(store.clone()).apply(loaded);
         reporter.tell(&outcome, "file of --config", None);
         store.warm(|warmth| warmth.configuration = true);
         return reporter.state();
     }
-    let (events, news) = events::channel();
-    let instance = leader::identity();
-    // The rest of the identity is random; the host's name is the pod's.
-    let instance = instance
-        .rsplit_once('_')
-        .map_or("", |(host, _)| host)
-        .to_owned();
-    let writer = client.clone();
-    tasks.start(|stop| events::write(writer, news, instance, stop));
-    let reporter = Reporter::new(Some(events), metrics.clone());
+    let reporter = addresses::Reporter::new(Some(events.clone()), metrics.clone());
     let state = reporter.state();
     let place = ConfigMapRef::from(&file);
     let (client, store) = (client.clone(), store.clone());
@@ -222,20 +374,3 @@ impl Tasks {
 fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Result<(), Error> {
     ended.map_err(Error::Task)?
 }
-
-/// Listens on an address. The wildcard of IPv6 serves IPv4 as well; where the
-/// kernel has no IPv6, the wildcard of IPv4 takes its place.
-async fn listen(addr: SocketAddr, flag: &'static str) -> Result<TcpListener, Error> {
-    let bound = match TcpListener::bind(addr).await {
-        Err(error)
-            if addr.ip() == Ipv6Addr::UNSPECIFIED && error.raw_os_error() == Some(EAFNOSUPPORT) =>
-        {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, addr.port())).await
-        }
-        other => other,
-    };
-    bound.map_err(|source| Error::Listen { addr, flag, source })
-}
-
-/// "Address family not supported by protocol", the same on all of Linux.
-const EAFNOSUPPORT: i32 = 97;

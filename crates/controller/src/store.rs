@@ -2,6 +2,7 @@
 //! by watches.
 //!
 //! - [`books`]: records, pools and the configuration, always consistent.
+//! - [`named`]: which addresses the pods of a name have.
 //! - [`order`]: which of two statements about an object is the newer one.
 //! - [`feed`](mod@feed): the watches that keep the books current.
 //! - [`seen`]: an object, also when it makes no sense.
@@ -12,23 +13,40 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 pub use self::{
-    books::Books,
+    books::{Books, News},
     feed::{Feeds, feed, follow},
+    seen::Seen,
 };
 
 mod books;
 mod feed;
+mod named;
 mod order;
 mod seen;
 
 /// Shared access to the books.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Store {
     books: Arc<Mutex<Books>>,
     warmth: Arc<watch::Sender<Warmth>>,
+    news: broadcast::Sender<News>,
+}
+
+/// How many news a reader may lag behind.
+const NEWS: usize = 4096;
+
+impl Default for Store {
+    fn default() -> Self {
+        let news = broadcast::Sender::new(NEWS);
+        Self {
+            books: Arc::new(Mutex::new(Books::telling(news.clone()))),
+            warmth: Arc::default(),
+            news,
+        }
+    }
 }
 
 /// Which of the first lists are in.
@@ -40,6 +58,12 @@ pub struct Warmth {
     pub pools: bool,
     /// The look for an address configuration; not that there is one.
     pub configuration: bool,
+    /// All pods.
+    pub pods: bool,
+    /// All nodes.
+    pub nodes: bool,
+    /// All Deployments, `ReplicaSets` and `StatefulSets`.
+    pub workloads: bool,
 }
 
 impl Warmth {
@@ -54,6 +78,9 @@ impl Warmth {
             (self.records, "FloatingIP records"),
             (self.pools, "Pools"),
             (self.configuration, "the address configuration"),
+            (self.pods, "Pods"),
+            (self.nodes, "Nodes"),
+            (self.workloads, "workloads"),
         ];
         let missing = all.into_iter().filter(|(known, _)| !known);
         missing.map(|(_, name)| name).collect()
@@ -72,6 +99,12 @@ impl Store {
         // good for the others as they were.
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut books)
+    }
+
+    /// Where it is told what changes in the books from now on. Whoever lags behind
+    /// misses some, learns that, and looks at everything.
+    pub fn news(&self) -> broadcast::Receiver<News> {
+        self.news.subscribe()
     }
 
     /// Where others learn which lists are in.

@@ -12,6 +12,11 @@ fn defaults() -> Config {
             explicit: false,
         },
         api_addr: "[::]:9041".parse().unwrap(),
+        extender: ExtenderSettings {
+            addr: "[::]:9040".parse().unwrap(),
+            advertise: None,
+            tls: None,
+        },
         health_addr: "[::]:8080".parse().unwrap(),
         log_format: logs::Format::Json,
         log_level: "info".into(),
@@ -57,14 +62,6 @@ fn every_flag_changes_its_setting() {
                 ..defaults()
             },
         ),
-        (
-            &["--bind=10.0.0.1", "--api-port=1"],
-            Config {
-                api_addr: "10.0.0.1:1".parse().unwrap(),
-                ..defaults()
-            },
-        ),
-        (&["--port=9"], defaults()),
         (
             &["--health-addr=[::1]:9"],
             Config {
@@ -123,6 +120,55 @@ fn every_flag_changes_its_setting() {
             &["--leader-elect-resource-name=floe"],
             Config {
                 election: election("kube-system", "floe"),
+                ..defaults()
+            },
+        ),
+    ];
+    for (args, want) in cases {
+        assert_eq!(parse(args).unwrap(), want, "{args:?}");
+    }
+}
+
+#[test]
+fn the_flags_of_the_extender_change_its_settings() {
+    let cases: Vec<(&[&str], Config)> = vec![
+        (
+            &["--bind=10.0.0.1", "--api-port=1"],
+            Config {
+                api_addr: "10.0.0.1:1".parse().unwrap(),
+                extender: ExtenderSettings {
+                    addr: "10.0.0.1:9040".parse().unwrap(),
+                    ..defaults().extender
+                },
+                ..defaults()
+            },
+        ),
+        (
+            &["--port=9", "--advertise-address=fd00::1"],
+            Config {
+                extender: ExtenderSettings {
+                    addr: "[::]:9".parse().unwrap(),
+                    advertise: Some("fd00::1".parse().unwrap()),
+                    tls: None,
+                },
+                ..defaults()
+            },
+        ),
+        (
+            &[
+                "--extender-tls-cert-file=/c",
+                "--extender-tls-key-file=/k",
+                "--extender-client-ca-file=/a",
+            ],
+            Config {
+                extender: ExtenderSettings {
+                    tls: Some(TlsFiles {
+                        cert: "/c".into(),
+                        key: "/k".into(),
+                        client_ca: Some("/a".into()),
+                    }),
+                    ..defaults().extender
+                },
                 ..defaults()
             },
         ),
@@ -218,6 +264,19 @@ fn wrong_flags_are_explained_and_end_with_code_2() {
         (&["--bind=10.0.0.1:1"], "--bind"),
         (&["--api-port=70000"], "--api-port"),
         (&["--config="], "--config"),
+        (&["--advertise-address=me"], "--advertise-address"),
+        (
+            &["--extender-tls-cert-file=/c"],
+            "--extender-tls-key-file <FILE>",
+        ),
+        (
+            &["--extender-tls-key-file=/k"],
+            "--extender-tls-cert-file <FILE>",
+        ),
+        (
+            &["--extender-client-ca-file=/a"],
+            "--extender-tls-cert-file <FILE>",
+        ),
     ];
     for (args, want) in cases {
         let error = parse(args).unwrap_err();

@@ -23,16 +23,26 @@ fn news(version: &str, reason: &'static str) -> News {
     }
 }
 
+fn letter(news: News, turn: u32) -> Letter {
+    Letter {
+        news,
+        turn,
+        at: Timestamp::UNIX_EPOCH,
+    }
+}
+
 fn name(news: &News) -> String {
-    event(news, "pod", Timestamp::UNIX_EPOCH)
-        .metadata
-        .name
-        .unwrap()
+    name_in_turn(news, 0)
+}
+
+fn name_in_turn(news: &News, turn: u32) -> String {
+    let event = event(&letter(news.clone(), turn), "pod");
+    event.metadata.name.unwrap()
 }
 
 #[test]
 fn an_event_has_what_the_api_server_demands() {
-    let event = event(&news("7", "Refused"), "pod-1", Timestamp::UNIX_EPOCH);
+    let event = event(&letter(news("7", "Refused"), 0), "pod-1");
     let value = serde_json::to_value(&event).unwrap();
     let name = value["metadata"]["name"].as_str().unwrap();
     assert_eq!(
@@ -64,6 +74,9 @@ fn the_name_tells_states_and_reasons_apart_and_nothing_else() {
     assert_eq!(name(&other_words), first);
     assert_ne!(name(&news("8", "Refused")), first);
     assert_ne!(name(&news("7", "Applied")), first);
+    let turns = [1, 2].map(|turn| name_in_turn(&news("7", "Refused"), turn));
+    assert_ne!(turns[0], first);
+    assert_ne!(turns[0], turns[1]);
 }
 
 #[test]
@@ -84,7 +97,7 @@ fn long_notes_are_cut_between_characters() {
         note: "x".repeat(3_000),
         ..news("7", "Refused")
     };
-    let note = event(&long, "pod", Timestamp::UNIX_EPOCH).note.unwrap();
+    let note = event(&letter(long, 0), "pod").note.unwrap();
     assert_eq!(note.len(), LONGEST_NOTE);
 }
 
@@ -129,9 +142,47 @@ async fn news_is_tried_a_few_times_and_then_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn telling_never_waits() {
-    let (events, _receiver) = channel();
+async fn telling_never_waits_and_what_is_dropped_is_counted() {
+    let lost = Counter::default();
+    let (events, _inbox) = counting_channel(lost.clone());
     for _ in 0..QUEUE + 5 {
         events.tell(news("7", "Refused"));
     }
+    assert_eq!(lost.get(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_is_written_completely() {
+    let server = Server::default();
+    let all = (0..1000).map(|version| news(&version.to_string(), "Allocated"));
+    tell(&server, all.collect()).await;
+    assert_eq!(server.objects(EVENTS).len(), 1000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_written_is_counted_and_holds_nobody_up() {
+    let server = Server::default();
+    let lost = Counter::default();
+    let (events, inbox) = counting_channel(lost.clone());
+    let (stopper, stop) = stop::channel();
+    let task = tokio::spawn(write(server.client(), inbox, "pod".into(), stop));
+    server.state().refuse_writes = Some(500);
+    events.tell(news("7", "Refused"));
+    while server.state().calls.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // It is tried again in a second; the next one does not wait for that.
+    server.state().refuse_writes = None;
+    let asked = tokio::time::Instant::now();
+    events.tell(news("8", "Refused"));
+    while server.objects(EVENTS).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(asked.elapsed() < PAUSES[0]);
+    server.state().refuse_writes = Some(500);
+    while lost.get() == 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    stopper.stop();
+    task.await.unwrap();
 }

@@ -42,6 +42,9 @@ const WARM: Warmth = Warmth {
     records: true,
     pools: true,
     configuration: true,
+    pods: true,
+    nodes: true,
+    workloads: true,
 };
 
 fn configuration() -> watch::Receiver<addresses::State> {
@@ -132,9 +135,19 @@ async fn readiness_tells_the_standing_and_followers_are_ready() {
     let holder = Some("other".to_owned());
     let cases = [
         (Standing::Leading, "Leading", Value::Null),
-        (Standing::Following { holder }, "Following", json!("other")),
         (
-            Standing::Following { holder: None },
+            Standing::Following {
+                holder,
+                extender: Some("http://10.0.0.1:9040".into()),
+            },
+            "Following",
+            json!("other"),
+        ),
+        (
+            Standing::Following {
+                holder: None,
+                extender: None,
+            },
             "Following",
             Value::Null,
         ),
@@ -145,6 +158,8 @@ async fn readiness_tells_the_standing_and_followers_are_ready() {
         assert_eq!(status, 200, "{name}");
         assert_eq!(body["standing"], name);
         assert_eq!(body["holder"], holder, "{name}");
+        let extender = holder.as_str().map(|_| "http://10.0.0.1:9040");
+        assert_eq!(body["extender"].as_str(), extender, "{name}");
     }
 }
 

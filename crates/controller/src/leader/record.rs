@@ -6,6 +6,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 
+/// The annotation in which a leader tells followers where to forward the
+/// scheduler's calls.
+const EXTENDER: &str = "floe.dev/extender";
+
 /// Reads a lease. Missing fields are empty, as the Go client reads them.
 pub fn from_lease(lease: &Lease) -> Record {
     let spec = lease.spec.clone().unwrap_or_default();
@@ -19,19 +23,39 @@ pub fn from_lease(lease: &Lease) -> Record {
     }
 }
 
+/// Where the one who wrote the lease answers the scheduler, if it told.
+pub fn extender(lease: &Lease) -> Option<String> {
+    lease.metadata.annotations.as_ref()?.get(EXTENDER).cloned()
+}
+
 /// A lease that does not exist yet.
-pub fn to_new_lease(name: &str, record: &Record) -> Lease {
-    Lease {
+pub fn to_new_lease(name: &str, record: &Record, extender: Option<&str>) -> Lease {
+    let lease = Lease {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             ..ObjectMeta::default()
         },
-        spec: Some(to_spec(record)),
-    }
+        spec: None,
+    };
+    into_lease(lease, record, extender)
 }
 
-/// The lease that was read, with its resourceVersion, but this content.
-pub fn into_lease(lease: Lease, record: &Record) -> Lease {
+/// The lease that was read, with its resourceVersion and what others noted on
+/// it, but this content and this address of the writer's extender.
+pub fn into_lease(mut lease: Lease, record: &Record, extender: Option<&str>) -> Lease {
+    let notes = &mut lease.metadata.annotations;
+    match extender {
+        Some(address) => {
+            let notes = notes.get_or_insert_default();
+            notes.insert(EXTENDER.to_owned(), address.to_owned());
+        }
+        // That of the leader before us would send followers the wrong way.
+        None => {
+            if let Some(notes) = notes {
+                notes.remove(EXTENDER);
+            }
+        }
+    }
     Lease {
         spec: Some(to_spec(record)),
         ..lease

@@ -53,15 +53,11 @@ async fn a_lost_race_for_a_new_lease_makes_a_follower() {
     server.state().before_write = Some(spec_of("other", 15));
     let mut replica = server.start();
     let other = Some("other".to_owned());
-    let following = Standing::Following { holder: other };
+    let following = follows(other);
     let seen = replica
         .until(|standing| *standing != Standing::Unknown)
         .await;
-    assert_eq!(
-        seen,
-        Standing::Following { holder: None },
-        "not known yet who was faster"
-    );
+    assert_eq!(seen, follows(None), "not known yet who was faster");
     replica.until(|standing| *standing == following).await;
     assert_eq!(server.calls(), ["GET", "POST", "GET"]);
     assert_eq!(server.spec()["holderIdentity"], "other");
@@ -79,7 +75,7 @@ async fn a_conflicting_write_makes_a_leader_step_down() {
         .until(|standing| *standing != Standing::Leading)
         .await;
     let holder = Some("other".to_owned());
-    assert_eq!(seen, Standing::Following { holder });
+    assert_eq!(seen, follows(holder));
     assert_eq!(server.spec()["holderIdentity"], "other");
 }
 
@@ -158,10 +154,7 @@ async fn a_clean_stop_releases_the_lease_at_once() {
     assert_eq!(spec["holderIdentity"], "");
     assert_eq!(spec["leaseDurationSeconds"], 1);
     assert_eq!(spec["leaseTransitions"], 0);
-    assert_eq!(
-        *replica.standing.borrow(),
-        Standing::Following { holder: None }
-    );
+    assert_eq!(*replica.standing.borrow(), follows(None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,15 +210,10 @@ async fn the_second_of_two_replicas_leads_when_the_first_stops() {
     let mut second = server.start();
     let holder = Some(first.identity.clone());
     second
-        .until(|standing| {
-            *standing
-                == Standing::Following {
-                    holder: holder.clone(),
-                }
-        })
+        .until(|standing| *standing == follows(holder.clone()))
         .await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(*second.standing.borrow(), Standing::Following { holder });
+    assert_eq!(*second.standing.borrow(), follows(holder));
     first.stop().await;
     let begin = Instant::now();
     second
@@ -243,4 +231,70 @@ async fn an_unreadable_lease_leaves_the_standing_unknown() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(*replica.standing.borrow(), Standing::Unknown);
     assert_eq!(replica.contact.age(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_tells_where_the_leader_answers_the_scheduler() {
+    let server = Server::new();
+    let address = "http://10.0.0.1:9040".to_owned();
+    let mut first = server.start_at(Some(&address));
+    first.until(|standing| *standing == Standing::Leading).await;
+    let mut second = server.start_at(None);
+    let following = Standing::Following {
+        holder: Some(first.identity.clone()),
+        extender: Some(address),
+    };
+    second.until(|standing| *standing == following).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotations_of_others_stay_and_an_old_address_goes() {
+    let server = Server::new();
+    server.state().annotations = json!({
+        "floe.dev/extender": "http://10.0.0.1:9040",
+        "example.com/note": "mine",
+    });
+    server.state().put(&spec_of("", 1));
+    let mut replica = server.start_at(Some("https://[fd00::1]:9040"));
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    let notes = server.state().annotations.clone();
+    assert_eq!(
+        notes,
+        json!({
+            "floe.dev/extender": "https://[fd00::1]:9040",
+            "example.com/note": "mine",
+        })
+    );
+    replica.stop().await;
+
+    let mut replica = server.start_at(None);
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    let notes = server.state().annotations.clone();
+    assert_eq!(notes, json!({ "example.com/note": "mine" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_term_has_ended_does_not_point_to_itself() {
+    let server = Server::new();
+    let mut replica = server.start_at(Some("http://10.0.0.1:9040"));
+    replica
+        .until(|standing| *standing == Standing::Leading)
+        .await;
+    server.state().fault = Some(Fault::Refuse);
+    let seen = replica
+        .until(|standing| *standing != Standing::Leading)
+        .await;
+    assert_eq!(seen, follows(Some(replica.identity.clone())));
+}
+
+/// Follows somebody who does not tell where it answers the scheduler.
+fn follows(holder: Option<String>) -> Standing {
+    Standing::Following {
+        holder,
+        extender: None,
+    }
 }

@@ -14,16 +14,18 @@ use floe_core::{
     config::{AddressConfig, Change},
     ipam::{
         key::HolderKey,
-        ledger::{Ledger, Record},
+        ledger::{Ledger, Promise, Record},
         policy::ReleasePolicy,
     },
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
+use tokio::sync::broadcast;
 use tracing::warn;
 
 use super::{
+    named::Named,
     order::{Order, Stamp},
     seen::Seen,
 };
@@ -33,6 +35,9 @@ use super::{
 pub struct Books {
     ledger: Ledger,
     records: Order<IpAddr>,
+    named: Named,
+    /// Records that are marked as outside of the configuration, rightly or not.
+    marked: BTreeSet<IpAddr>,
     tally: Tally,
     pools: BTreeMap<PoolKey, Pool>,
     pool_order: Order<PoolKey>,
@@ -40,6 +45,22 @@ pub struct Books {
     strange: BTreeMap<String, &'static str>,
     /// While a list comes in: names in it that are no addresses.
     strange_listed: BTreeSet<String>,
+    news: broadcast::Sender<News>,
+}
+
+/// Something that others may have to act on, told whoever has caused it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// An address has no record any more.
+    Freed(IpAddr),
+    /// A record is new, or its key, uid or reservation is different.
+    Changed(IpAddr),
+    /// Another configuration is in force.
+    Configured,
+    /// A pool of this name is new, different or gone.
+    Pool(String),
+    /// A complete list of records has replaced what was known.
+    Relisted,
 }
 
 /// Namespace and name of a pool.
@@ -53,24 +74,64 @@ struct Tally {
     outside: u64,
 }
 
-impl Default for Books {
-    fn default() -> Self {
+impl Books {
+    /// Empty books that tell what changes in them.
+    pub fn telling(news: broadcast::Sender<News>) -> Self {
         Self {
             ledger: Ledger::new(AddressConfig::default()),
             records: Order::default(),
+            named: Named::default(),
+            marked: BTreeSet::new(),
             tally: Tally::default(),
             pools: BTreeMap::new(),
             pool_order: Order::default(),
             strange: BTreeMap::new(),
             strange_listed: BTreeSet::new(),
+            news,
         }
     }
-}
 
-impl Books {
     /// Who holds which address.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// The records of the pods that have or had this name, whatever their pool and
+    /// workload were.
+    pub fn of_pod<'a>(
+        &'a self,
+        namespace: &'a str,
+        pod: &'a str,
+    ) -> impl Iterator<Item = &'a Record> {
+        let records = self.named.of(pod).filter_map(|ip| self.ledger.record(ip));
+        records.filter(move |record| record.key.names_pod(namespace, pod))
+    }
+
+    /// Whether the record of an address is marked as outside of the configuration,
+    /// rightly or not.
+    pub fn is_marked(&self, ip: IpAddr) -> bool {
+        self.marked.contains(&ip)
+    }
+
+    /// Sets places and addresses aside for a pod, or takes that back.
+    pub fn promise(&mut self, uid: &str, promise: Option<Promise>) {
+        match promise {
+            Some(promise) => self.ledger.promise(uid, promise),
+            None => {
+                self.ledger.withdraw(uid);
+            }
+        }
+    }
+
+    /// Lets a decision of the core try things out in the ledger. It must leave the
+    /// ledger as it was.
+    pub fn try_out<R>(&mut self, trial: impl FnOnce(&mut Ledger) -> R) -> R {
+        trial(&mut self.ledger)
+    }
+
+    /// Takes all promises back that have lapsed; true if there were some.
+    pub fn lapse(&mut self, now: Timestamp) -> bool {
+        !self.ledger.lapse(now).is_empty()
     }
 
     /// The pools of all namespaces.
@@ -106,6 +167,7 @@ impl Books {
             *tally.place(&self.ledger, record.ip) += 1;
         }
         self.tally = tally;
+        self.tell(News::Configured);
         change
     }
 
@@ -119,14 +181,33 @@ impl Books {
         if !self.records.exists(&ip, &Stamp::of(metadata)) {
             return;
         }
+        let labels = metadata.labels.as_ref();
+        let marked = labels.is_some_and(|all| all.contains_key(labels::OUTSIDE_CONFIGURATION));
+        if marked {
+            self.marked.insert(ip);
+        } else {
+            self.marked.remove(&ip);
+        }
         let record = match object {
             Seen::Whole(object) => self.readable(ip, object),
             Seen::Part { error, .. } => self.unreadable(ip, metadata, error),
         };
-        if self.ledger.record(ip).is_none() {
+        let before = self.ledger.record(ip);
+        let same = before.is_some_and(|before| {
+            (&before.key, &before.uid, before.reserved)
+                == (&record.key, &record.uid, record.reserved)
+        });
+        if before.is_none() {
             *self.tally.place(&self.ledger, ip) += 1;
         }
+        if let Some(before) = before {
+            self.named.remove(&before.key, ip);
+        }
+        self.named.insert(&record.key, ip);
         self.ledger.observe(record);
+        if !same {
+            self.tell(News::Changed(ip));
+        }
     }
 
     /// The watch says that a record was deleted.
@@ -145,13 +226,29 @@ impl Books {
     }
 
     /// This process has deleted a record in this state.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing is released yet"))]
     pub fn record_deleted(&mut self, metadata: &ObjectMeta) {
         if let Ok(ip) = name::parse(metadata.name.as_deref().unwrap_or_default())
             && self.records.deleted(&ip, Stamp::of(metadata))
         {
             self.forget(ip);
         }
+    }
+
+    /// Which version of its object the record of an address is from, if there is a
+    /// record and the version is a number.
+    pub fn version(&self, ip: IpAddr) -> Option<u64> {
+        self.records.version(&ip.to_canonical())
+    }
+
+    /// A read says that an address has no record, when the books had this
+    /// [version](Books::version) of it, at the latest. Something newer stays: the
+    /// watch knows better.
+    pub fn record_missing(&mut self, ip: IpAddr, version: Option<u64>) {
+        self.record_deleted(&ObjectMeta {
+            name: Some(name::name(ip)),
+            resource_version: version.map(|version| version.to_string()),
+            ..ObjectMeta::default()
+        });
     }
 
     /// A list of all records is asked for.
@@ -168,6 +265,7 @@ impl Books {
         let listed = std::mem::take(&mut self.strange_listed);
         self.strange
             .retain(|name, _| name::parse(name).is_ok() || listed.contains(name));
+        self.tell(News::Relisted);
     }
 
     /// Enters a pool.
@@ -179,7 +277,9 @@ impl Books {
         match object {
             Seen::Whole(mut pool) => {
                 pool.metadata.managed_fields = None;
+                let name = key.1.clone();
                 self.pools.insert(key, pool);
+                self.tell(News::Pool(name));
             }
             Seen::Part { error, .. } => {
                 let (namespace, pool) = &key;
@@ -197,6 +297,7 @@ impl Books {
         let key = pool_key(metadata);
         if self.pool_order.gone(&key, &Stamp::of(metadata)) {
             self.pools.remove(&key);
+            self.tell(News::Pool(key.1));
         }
     }
 
@@ -209,14 +310,23 @@ impl Books {
     pub fn end_pools(&mut self) {
         for key in self.pool_order.end_list() {
             self.pools.remove(&key);
+            self.tell(News::Pool(key.1));
         }
     }
 
     fn forget(&mut self, ip: IpAddr) {
         self.strange.remove(&name::name(ip));
-        if self.ledger.forget(ip).is_some() {
+        self.marked.remove(&ip);
+        if let Some(record) = self.ledger.forget(ip) {
+            self.named.remove(&record.key, ip);
             *self.tally.place(&self.ledger, ip) -= 1;
+            self.tell(News::Freed(ip));
         }
+    }
+
+    fn tell(&self, news: News) {
+        // An error means that nobody listens.
+        let _ = self.news.send(news);
     }
 
     /// The address that an object is about; an object that is about none cannot

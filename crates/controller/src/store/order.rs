@@ -77,6 +77,11 @@ impl<K: Ord + Clone> Order<K> {
         }
     }
 
+    /// The version of the state that is known, if that is a number.
+    pub fn version(&self, key: &K) -> Option<u64> {
+        self.known.get(key).copied().flatten()
+    }
+
     /// The watch says that the object was deleted. False when it has come back
     /// since, or was not known.
     pub fn gone(&mut self, key: &K, stamp: &Stamp) -> bool {

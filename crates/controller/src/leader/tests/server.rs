@@ -82,6 +82,8 @@ pub enum WatchFault {
 pub struct State {
     version: u64,
     lease: Option<Value>,
+    /// Those of the lease.
+    pub annotations: Value,
     /// All events with their versions.
     history: Vec<(u64, String)>,
     /// Requests of the election.
@@ -115,6 +117,11 @@ impl State {
         let lease = self.lease_of(spec);
         self.show(kind, &lease);
         self.lease = Some(lease);
+    }
+
+    fn store(&mut self, lease: &Value) {
+        self.annotations = lease["metadata"]["annotations"].clone();
+        self.put(&lease["spec"]);
     }
 
     /// Deletes the lease.
@@ -159,6 +166,7 @@ impl State {
             "metadata": {
                 "name": "the-lease",
                 "namespace": "floe-test",
+                "annotations": self.annotations,
                 "resourceVersion": self.version.to_string(),
             },
             "spec": spec,
@@ -174,14 +182,14 @@ impl State {
         match (method.as_str(), path, &self.lease) {
             ("GET", LEASE, Some(_)) => {}
             ("GET", LEASE, None) => return failure(StatusCode::NOT_FOUND, "NotFound"),
-            ("POST", PATH, None) => self.put(&body["spec"]),
+            ("POST", PATH, None) => self.store(body),
             ("POST", PATH, Some(_)) => return failure(StatusCode::CONFLICT, "AlreadyExists"),
             ("PUT", LEASE, Some(lease)) => {
                 let version = &lease["metadata"]["resourceVersion"];
                 if body["metadata"]["resourceVersion"] != *version {
                     return failure(StatusCode::CONFLICT, "Conflict");
                 }
-                self.put(&body["spec"]);
+                self.store(body);
             }
             unexpected => panic!("unexpected request {unexpected:?}"),
         }
@@ -248,14 +256,29 @@ impl Server {
         self.start_with(|| 0.0)
     }
 
+    /// One that answers the scheduler at this address.
+    pub fn start_at(&self, extender: Option<&str>) -> Replica {
+        self.start_elector(|| 0.0, extender)
+    }
+
     pub fn start_with(&self, dice: fn() -> f64) -> Replica {
+        self.start_elector(dice, None)
+    }
+
+    fn start_elector(&self, dice: fn() -> f64, extender: Option<&str>) -> Replica {
         let election = Election {
             namespace: "floe-test".into(),
             name: "the-lease".into(),
         };
         let contact = Contact::new();
         let client = self.client(Sender::Election);
-        let mut elector = Elector::new(client, election, Timing::default(), contact.clone());
+        let mut elector = Elector::new(
+            client,
+            election,
+            Timing::default(),
+            contact.clone(),
+            extender.map(str::to_owned),
+        );
         elector.watched = self.watched();
         elector.dice = dice;
         let (stopper, stop) = stop::channel();

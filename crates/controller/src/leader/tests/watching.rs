@@ -239,7 +239,7 @@ async fn a_live_holder_causes_neither_a_write_nor_an_early_look() {
     server.state().put(&spec_of("third", 15));
     tokio::time::sleep(Duration::from_secs(10)).await;
     let holder = Some("third".to_owned());
-    assert_eq!(*replica.standing.borrow(), Standing::Following { holder });
+    assert_eq!(*replica.standing.borrow(), follows(holder));
     // At 0 s and then in each period, of which 40 s have nine.
     assert_eq!(server.calls(), ["GET"; 10]);
 }
@@ -252,7 +252,7 @@ async fn an_old_release_causes_one_look_and_no_write() {
     tokio::time::sleep(PERIOD).await;
     assert_eq!(server.calls(), ["GET"; 2]);
     let holder = Some("other".to_owned());
-    assert_eq!(*replica.standing.borrow(), Standing::Following { holder });
+    assert_eq!(*replica.standing.borrow(), follows(holder));
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,7 +314,7 @@ async fn follower(server: &Server) -> Replica {
     server.state().put(&spec_of("other", 15));
     let mut replica = server.start_with(|| 1.0);
     let holder = Some("other".to_owned());
-    let following = Standing::Following { holder };
+    let following = follows(holder);
     replica.until(|standing| *standing == following).await;
     replica
 }

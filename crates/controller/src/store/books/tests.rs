@@ -3,6 +3,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
+fn books() -> Books {
+    Books::telling(broadcast::Sender::new(16))
+}
+
 fn config(text: &str) -> AddressConfig {
     let Loaded { config, problems } = AddressConfig::parse(text, Mode::Strict).unwrap();
     assert_eq!(problems, []);
@@ -39,7 +43,7 @@ fn key_of(books: &Books, address: &str) -> Option<String> {
 
 #[test]
 fn a_record_says_who_holds_the_address() {
-    let mut books = Books::default();
+    let mut books = books();
     let mut object = fip("10.0.70.5", 7, "sts_ns_app_app-0");
     object["metadata"]["labels"] = json!({ "reserved": "" });
     object["metadata"]["annotations"] = json!({ "floe.dev/workload": "note" });
@@ -61,7 +65,7 @@ fn a_record_says_who_holds_the_address() {
 
 #[test]
 fn an_own_write_is_not_undone_by_an_older_event() {
-    let mut books = Books::default();
+    let mut books = books();
     books.record(&seen(&fip("10.0.70.5", 7, "before")));
     books.record(&seen(&fip("10.0.70.5", 10, "ours")));
     books.record(&seen(&fip("10.0.70.5", 9, "late")));
@@ -77,7 +81,7 @@ fn an_own_write_is_not_undone_by_an_older_event() {
 
 #[test]
 fn records_are_counted_per_entry_and_outside() {
-    let mut books = Books::default();
+    let mut books = books();
     for (version, address) in ["10.0.70.5", "10.0.70.6", "10.0.70.90"]
         .into_iter()
         .enumerate()
@@ -109,7 +113,7 @@ fn records_are_counted_per_entry_and_outside() {
 
 #[test]
 fn a_new_list_replaces_what_was_known() {
-    let mut books = Books::default();
+    let mut books = books();
     books.configure(config(&entry("10.0.70.2~10.0.70.20", "10.0.70.1")));
     books.record(&seen(&fip("10.0.70.5", 1, "stays")));
     books.record(&seen(&fip("10.0.70.6", 2, "lost")));
@@ -130,7 +134,7 @@ fn a_new_list_replaces_what_was_known() {
 
 #[test]
 fn strange_records_cost_nothing_but_themselves() {
-    let mut books = Books::default();
+    let mut books = books();
     books.record(&seen(&fip("my-address", 1, "k")));
     assert_eq!(books.strange()["my-address"], "NameNotAnAddress");
     assert_eq!(books.ledger().records().count(), 0);
@@ -170,7 +174,7 @@ fn pools_come_change_and_go() {
             .map(|((namespace, _), pool)| (namespace.clone(), pool.limit()))
             .collect()
     };
-    let mut books = Books::default();
+    let mut books = books();
     books.pool(pool("a", 1, json!(3)));
     books.pool(pool("b", 2, json!(4)));
     books.pool(pool("a", 5, json!(6)));
@@ -184,4 +188,31 @@ fn pools_come_change_and_go() {
     books.begin_pools();
     books.end_pools();
     assert_eq!(sizes(&books), []);
+}
+
+#[test]
+fn a_read_that_finds_nothing_ends_only_what_is_not_newer() {
+    let mut books = books();
+    let address = ip("10.0.70.5");
+    assert_eq!(books.version(address), None);
+    books.record(&seen(&fip("10.0.70.5", 7, "k")));
+    assert_eq!(books.version(address), Some(7));
+    assert_eq!(books.version(ip("::ffff:10.0.70.5")), Some(7));
+    books.record(&seen(&fip("10.0.70.5", 9, "newer")));
+    books.record_missing(address, Some(7));
+    assert_eq!(key_of(&books, "10.0.70.5").unwrap(), "newer");
+    books.record_missing(address, Some(9));
+    assert_eq!(key_of(&books, "10.0.70.5"), None);
+    assert_eq!((books.version(address), books.outside()), (None, 0));
+    books.record(&seen(&fip("10.0.70.5", 8, "late")));
+    assert_eq!(key_of(&books, "10.0.70.5"), None, "the watch tells it late");
+    books.record(&seen(&fip("10.0.70.5", 12, "again")));
+    assert_eq!(key_of(&books, "10.0.70.5").unwrap(), "again");
+
+    let mut object = fip("10.0.70.6", 1, "k");
+    object["metadata"]["resourceVersion"] = json!("abc");
+    books.record(&seen(&object));
+    assert_eq!(books.version(ip("10.0.70.6")), None);
+    books.record_missing(ip("10.0.70.6"), None);
+    assert_eq!(key_of(&books, "10.0.70.6"), None);
 }

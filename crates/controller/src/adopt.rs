@@ -1,0 +1,352 @@
+//! Running pods whose addresses have no record, or one that lacks something.
+//!
+//! Records get lost when somebody deletes them, and those of galaxy do not always
+//! say where their pods run. What a pod shows decides, see
+//! [`floe_core::ipam::adopt`]; pods themselves are never touched.
+//!
+//! - [`memory`]: which pod shows which address, and what was told.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use floe_core::ipam::{
+    adopt::{Finding, Oddity, Runner, inspect},
+    args::Args,
+    attribute::Attribute,
+    ledger::Record,
+};
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use tokio::{
+    sync::{broadcast::error::RecvError, watch},
+    time::{Instant, sleep_until},
+};
+use tracing::{debug, info, warn};
+
+use self::memory::{Name, Shown, Told};
+use crate::{
+    claims::{Claim, ClaimError, Claims},
+    cluster::{Change, Cluster, Phase, Pod},
+    duty::Duty,
+    leader::Standing,
+    metrics::Metrics,
+    queue::Queue,
+    records::{Holding, Records, WriteError},
+    report::Reporter,
+    stop::Stop,
+    store::{News, Store},
+    turns::Turns,
+};
+
+mod memory;
+
+/// How many pods are looked at closely at a time.
+const PARALLEL: usize = 8;
+
+/// The time between two looks at all pods.
+const PACE: Duration = Duration::from_mins(3);
+
+/// Gives such pods their records.
+pub struct Adopter {
+    /// What pods ask for.
+    pub claims: Claims,
+    /// Nodes and pods.
+    pub cluster: Cluster,
+    /// The books.
+    pub store: Store,
+    /// Writes of records.
+    pub records: Records,
+    /// One at a time for each pod name.
+    pub turns: Turns,
+    /// Where it is told.
+    pub reporter: Reporter,
+    /// Where it is counted.
+    pub metrics: Metrics,
+    /// Whether this process leads; only a leader acts.
+    pub standing: watch::Receiver<Standing>,
+}
+
+impl Adopter {
+    /// Gives such pods their records until `stop`.
+    pub async fn run(self, mut stop: Stop) {
+        tokio::select! {
+            () = stop.requested() => {}
+            () = self.serve() => {}
+        }
+    }
+
+    async fn serve(&self) {
+        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
+        loop {
+            duty.begins().await;
+            tokio::select! {
+                () = duty.ends() => {}
+                () = self.act() => {}
+            }
+        }
+    }
+
+    async fn act(&self) {
+        let mut changes = self.cluster.changes();
+        let mut news = self.store.news();
+        let told = Told::default();
+        let mut state = State {
+            queue: Queue::new(PARALLEL),
+            shown: Shown::default(),
+        };
+        let mut work = FuturesUnordered::new();
+        let mut next_look = Instant::now();
+        loop {
+            let now = Instant::now();
+            if next_look <= now {
+                self.look_at_all(&mut state);
+                next_look = now + PACE;
+            }
+            while let Some((name, ())) = state.queue.next(now) {
+                let told = &told;
+                work.push(async move {
+                    let result = self.look(&name.0, &name.1, told).await;
+                    (name, result)
+                });
+            }
+            let due = state.queue.next_due();
+            let wake = due.map_or(next_look, |due| due.min(next_look));
+            tokio::select! {
+                change = changes.recv() => match change {
+                    Ok(Change::Pod { now: pod, .. }) => self.note(&pod, &mut state),
+                    Ok(Change::PodGone(pod)) => {
+                        state.shown.forget(&pod);
+                        told.forget(&pod.uid);
+                    }
+                    Ok(Change::Relisted) | Err(RecvError::Lagged(_)) => next_look = Instant::now(),
+                    Ok(Change::Workload(_) | Change::Node(_) | Change::NodeReadiness(_))
+                    | Err(RecvError::Closed) => {}
+                },
+                news = news.recv() => match news {
+                    Ok(News::Freed(ip) | News::Changed(ip)) => self.note_record(ip, &mut state),
+                    Ok(News::Configured | News::Relisted) | Err(RecvError::Lagged(_)) => {
+                        next_look = Instant::now();
+                    }
+                    Ok(News::Pool(_)) | Err(RecvError::Closed) => {}
+                },
+                Some((name, result)) = work.next() => {
+                    let failed = result.is_err().then_some(());
+                    if let Err(failure) = result {
+                        debug!(
+                            reason = failure.reason(),
+                            namespace = name.0,
+                            pod = name.1,
+                            error = %failure,
+                            "pod is not adopted yet, trying again",
+                        );
+                    }
+                    state.queue.done(name, failed, Instant::now());
+                }
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    fn look_at_all(&self, state: &mut State) {
+        state.shown = Shown::default();
+        for pod in self.cluster.pods() {
+            self.note(&pod, state);
+        }
+    }
+
+    /// Looks at a pod, and closely if its records are not as they should be.
+    fn note(&self, pod: &Pod, state: &mut State) {
+        if pod.phase != Phase::Running || pod.node.is_none() {
+            state.shown.forget(pod);
+            return;
+        }
+        state.shown.set(pod);
+        if !self.is_settled(pod) {
+            let name = (pod.namespace.clone(), pod.name.clone());
+            state.queue.add(name, (), Instant::now());
+        }
+    }
+
+    /// The record of an address is gone or different: who runs with it?
+    fn note_record(&self, ip: IpAddr, state: &mut State) {
+        let Some((namespace, name)) = state.shown.pod_with(ip) else {
+            return;
+        };
+        if let Some(pod) = self.cluster.pod(&namespace, &name) {
+            self.note(&pod, state);
+        }
+    }
+
+    /// Whether the records say all of what the pod claims: the usual case, told
+    /// without asking for its workload.
+    fn is_settled(&self, pod: &Pod) -> bool {
+        let Some(claimed) = claimed(pod) else {
+            // What cannot be read claims nothing.
+            return true;
+        };
+        self.store.read(|books| {
+            claimed.iter().all(|ip| {
+                let record = books.ledger().record(*ip);
+                record.is_some_and(|record| is_complete(record, pod))
+            })
+        })
+    }
+
+    async fn look(&self, namespace: &str, name: &str, told: &Told) -> Result<(), Failure> {
+        let _turn = self.turns.wait(namespace, name).await;
+        let Some(pod) = self.cluster.pod(namespace, name) else {
+            return Ok(());
+        };
+        let is_running = pod.phase == Phase::Running;
+        let (true, Some(host)) = (is_running, pod.node.clone()) else {
+            return Ok(());
+        };
+        let claim = match self.claims.alone(Arc::clone(&pod)).await {
+            Ok(claim) => claim,
+            Err(error) if error.is_transient() => return Err(Failure::Claim(error)),
+            Err(error) => {
+                if told.is_news(&pod.uid, error.reason()) {
+                    let reason = error.reason();
+                    warn!(reason, namespace, pod = name, %error, "running pod makes no sense");
+                    self.metrics.adoption(reason);
+                }
+                return Ok(());
+            }
+        };
+        let addresses = claimed(&pod).unwrap_or_default();
+        let note = claim.workload.app.note();
+        let findings = self.store.read(|books| {
+            let runner = Runner {
+                uid: &pod.uid,
+                key: &claim.claimant.key,
+                galaxy_key: claim.claimant.galaxy_key.as_ref(),
+                note: note.as_deref(),
+                claimed: &addresses,
+                shown: &pod.addresses,
+            };
+            inspect(books.ledger(), &runner)
+        });
+        let place = Attribute {
+            node_name: host,
+            uid: pod.uid.clone(),
+        };
+        let mut result = Ok(());
+        for finding in findings {
+            let (place, note) = (place.clone(), note.clone());
+            // One that fails does not stop the others.
+            let written = match finding {
+                Finding::Sound(_) => Ok(()),
+                Finding::Adopt(ip) => self.adopt(&claim, ip, place, note).await,
+                Finding::Complete(record) => {
+                    let note = note.filter(|_| record.key == claim.claimant.key);
+                    self.complete(&pod, &record, place, note).await
+                }
+                Finding::Odd(oddity) => {
+                    self.tell(&pod, &oddity, told);
+                    Ok(())
+                }
+            };
+            result = result.and(written);
+        }
+        result
+    }
+
+    async fn adopt(
+        &self,
+        claim: &Claim,
+        ip: IpAddr,
+        place: Attribute,
+        note: Option<String>,
+    ) -> Result<(), Failure> {
+        let holding = Holding {
+            key: claim.claimant.key.clone(),
+            place,
+            policy: claim.claimant.policy,
+            note,
+        };
+        self.records.take(ip, &holding).await?;
+        self.metrics.adoption("adopted");
+        self.reporter.adopted(&claim.pod, ip);
+        Ok(())
+    }
+
+    async fn complete(
+        &self,
+        pod: &Pod,
+        record: &Record,
+        place: Attribute,
+        note: Option<String>,
+    ) -> Result<(), Failure> {
+        let holding = Holding {
+            key: record.key.clone(),
+            place,
+            policy: record.policy,
+            note: record.workload_note.clone().or(note),
+        };
+        self.records.change(record, &holding).await?;
+        self.metrics.adoption("completed");
+        info!(
+            ip = %record.ip,
+            key = %record.key,
+            namespace = pod.namespace,
+            pod = pod.name,
+            uid = pod.uid,
+            "record says now where its pod runs",
+        );
+        Ok(())
+    }
+
+    fn tell(&self, pod: &Pod, oddity: &Oddity, told: &Told) {
+        if told.is_news(&pod.uid, &oddity.to_string()) {
+            self.metrics.adoption(oddity.reason());
+            self.reporter.warns(pod, oddity.reason(), oddity);
+        }
+    }
+}
+
+struct State {
+    queue: Queue<Name, ()>,
+    shown: Shown,
+}
+
+/// Why a pod has to be looked at again.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Claim(ClaimError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl Failure {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Claim(error) => error.reason(),
+            Self::Write(error) => error.reason(),
+        }
+    }
+}
+
+/// The addresses that the annotation claims, if it can be read.
+fn claimed(pod: &Pod) -> Option<Vec<IpAddr>> {
+    let args = Args::parse(pod.args.as_deref()).ok()?;
+    let infos = args.claimed().ok()?;
+    Some(infos.iter().map(|info| info.ip.addr()).collect())
+}
+
+/// Whether a record says everything about a pod. Of kinds that are not built in,
+/// and whose key does not tell their API group, it needs a note.
+fn is_complete(record: &Record, pod: &Pod) -> bool {
+    let names_it = record.key.names_pod(&pod.namespace, &pod.name);
+    let kind = record.key.parts().map_or("", |parts| parts.kind);
+    let built_in = match kind {
+        "dp" | "rs" | "job" | "daemonset" | "NULL" => true,
+        "sts" => pod.owners.iter().any(|owner| owner.group() == "apps"),
+        _ => false,
+    };
+    names_it
+        && record.uid == pod.uid
+        && !record.node.is_empty()
+        && (built_in || record.workload_note.is_some())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Decides which addresses a pod gets, and writes that down.
+
+use std::net::IpAddr;
+
+use floe_core::{
+    ipam::{
+        args::IpInfo,
+        choice::Choice,
+        ledger::{Ledger, Record},
+    },
+    schedule::{
+        bind,
+        refusal::{NodeRefusal, Refusal},
+    },
+};
+use ipnet::IpNet;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    BindError,
+    attempt::{Attempt, Written},
+    undo::Leftover,
+};
+use crate::{
+    records::{Gift, WriteError},
+    store::Books,
+};
+
+/// How often a pod may lose an address to another writer.
+const TRIES: usize = 8;
+
+/// How long addresses are set aside; longer than all writes of a pod can take.
+const SET_ASIDE: SignedDuration = SignedDuration::from_mins(5);
+
+/// What a pod gets on its node.
+pub(super) struct Granted {
+    take: Vec<(Choice, Option<Record>)>,
+    /// The result for the annotation, one for each wish and in that order.
+    pub infos: Vec<IpInfo>,
+    pub give_back: Vec<Leftover>,
+}
+
+impl Granted {
+    pub fn ips(&self) -> impl Iterator<Item = IpAddr> {
+        self.take.iter().map(|(choice, _)| choice.ip())
+    }
+}
+
+impl Attempt<'_> {
+    /// Takes all addresses that the pod asks for. On an error some may be written:
+    /// these are the pod's own.
+    pub async fn take_addresses(&mut self) -> Result<Granted, BindError> {
+        let mut tries = 1;
+        loop {
+            self.in_time()?;
+            let granted = self.decide()?;
+            match self.write(&granted).await {
+                Ok(()) => return Ok(granted),
+                Err(WriteError::Conflict { .. }) if tries < TRIES => tries += 1,
+                Err(WriteError::Conflict { ip }) => return Err(BindError::Contended { tries, ip }),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Decides, and sets aside what is to be written, in one step.
+    fn decide(&self) -> Result<Granted, Refusal> {
+        let until = Timestamp::now() + SET_ASIDE;
+        self.binder.store.change(|books| {
+            let ledger = books.ledger();
+            let address = self.address.ok_or(NodeRefusal::UnknownNode)?;
+            let subnet = ledger.topology().node_subnet(address);
+            let subnet = subnet.ok_or(NodeRefusal::NotConfigured { address })?;
+            let grant = bind::bind(ledger, &self.claim.claimant, subnet, until)?;
+            let infos = grant.take.iter().map(|choice| info(ledger, choice.ip()));
+            let infos: Option<Vec<IpInfo>> = infos.collect();
+            let take = grant.take.iter();
+            let give_back = grant.give_back.iter();
+            let granted = Granted {
+                take: take
+                    .map(|&choice| (choice, ledger.record(choice.ip()).cloned()))
+                    .collect(),
+                // Only configured addresses are granted.
+                infos: infos.ok_or(Refusal::NoAddressLeft)?,
+                give_back: give_back
+                    .filter_map(|it| Leftover::new(ledger, &self.claim.claimant, it))
+                    .collect(),
+            };
+            books.promise(&self.claim.pod.uid, grant.promise);
+            Ok(granted)
+        })
+    }
+
+    /// Writes the records. The promise ends in the step that enters the last one.
+    async fn write(&mut self, granted: &Granted) -> Result<(), WriteError> {
+        let left: Vec<_> = granted.take.iter().filter(|it| self.is_due(it)).collect();
+        let uid = self.uid().to_owned();
+        for (number, (choice, seen)) in (1..).zip(&left) {
+            let gift = match seen {
+                Some(record) => {
+                    self.leave_old_node(record).await;
+                    Gift::Held(record)
+                }
+                None => Gift::New(choice.ip()),
+            };
+            let is_last = number == left.len();
+            let then = |books: &mut Books| {
+                if is_last {
+                    books.promise(&uid, None);
+                }
+                books.ledger().record(choice.ip()).cloned()
+            };
+            let after = self.binder.records.give(gift, &self.holding, then).await?;
+            // No record any more: it was deleted at once, which the books know.
+            let Some(after) = after.filter(|after| self.holding.is_of(after)) else {
+                return Err(WriteError::Conflict { ip: choice.ip() });
+            };
+            let before = seen.clone();
+            match choice {
+                Choice::New(_) | Choice::Spare(_) => self.written.push(Written { before, after }),
+                Choice::Own(ip) => {
+                    let mut written = self.written.iter_mut();
+                    if let Some(earlier) = written.find(|it| it.after.ip == *ip) {
+                        earlier.after = after;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a record has to be written.
+    ///
+    /// What the pod holds needs no write if the record says so already. But a bind
+    /// that cannot get all addresses [gives up](Attempt::give_up) those that it has
+    /// taken, and another process may be in the middle of that. So what a pod with
+    /// several addresses has from elsewhere is written again: then one of both
+    /// learns of the other.
+    fn is_due(&self, (choice, seen): &(Choice, Option<Record>)) -> bool {
+        let (Choice::Own(ip), Some(record)) = (choice, seen) else {
+            return true;
+        };
+        let mut written = self.written.iter();
+        let fresh = written.any(|it| it.after.ip == *ip && it.after == *record);
+        let alone = self.claim.claimant.wishes.len() == 1;
+        !self.holding.is_of(record) || !(alone || fresh)
+    }
+
+    /// Takes an address from the node of an earlier bind that came to nothing. A
+    /// cloud that refuses is no reason to refuse the pod: the node may be gone.
+    async fn leave_old_node(&self, record: &Record) {
+        if !record.node.is_empty() && record.node != self.node {
+            let _ = self.binder.cloud.unassign(&record.node, record.ip).await;
+        }
+    }
+}
+
+/// What the node needs to set an address up.
+fn info(ledger: &Ledger, ip: IpAddr) -> Option<IpInfo> {
+    let topology = ledger.topology();
+    let entry = topology.entry(topology.entry_of(ip)?);
+    Some(IpInfo {
+        ip: IpNet::new(ip, entry.prefix_len()).ok()?,
+        vlan: entry.vlan(),
+        gateway: entry.gateway(),
+    })
+}

@@ -1,0 +1,205 @@
+//! One bind: what is known when it begins, and its steps.
+
+use std::net::IpAddr;
+
+use floe_api::extender::{BindRequest, PodRef};
+use floe_core::ipam::{
+    args::{Args, IpInfo},
+    attribute::Attribute,
+    choice::Choice,
+    ledger::{Ledger, Record},
+};
+use futures::future::try_join_all;
+use tokio::time::Instant;
+
+use super::{BindError, Binder, addresses::Granted, undo::Leftover};
+use crate::{
+    claims::Claim,
+    cluster::{Phase, Pod},
+    records::Holding,
+};
+
+/// A bind of a pod that is not bound yet.
+pub(super) struct Attempt<'a> {
+    pub binder: &'a Binder,
+    /// The node to bind to, and its address.
+    pub node: &'a str,
+    pub address: Option<IpAddr>,
+    pub deadline: Instant,
+    pub claim: Claim,
+    /// What each record of the pod has to say.
+    pub holding: Holding,
+    /// What this attempt has taken so far.
+    pub written: Vec<Written>,
+}
+
+/// An address that an attempt has taken.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    /// The record until then: that of a spare, or none.
+    pub before: Option<Record>,
+    /// The record as it was written.
+    pub after: Record,
+}
+
+impl<'a> Attempt<'a> {
+    /// Gathers what a bind needs; `None` when it is done already.
+    pub async fn begin(
+        binder: &'a Binder,
+        request: &'a BindRequest,
+        deadline: Instant,
+    ) -> Result<Option<Self>, BindError> {
+        let pod = binder.claims.pod(&request.pod).await?;
+        if !pod.wants_address {
+            return Err(BindError::NotWanted);
+        }
+        let claim = binder.claims.of(pod).await?;
+        let pod = &claim.pod;
+        if let Some(node) = bound_to(pod) {
+            let ledger_says = |ledger: &Ledger| is_done(&claim, ledger);
+            let done = node == request.node && binder.store.read(|it| ledger_says(it.ledger()));
+            return if done {
+                Ok(None)
+            } else {
+                Err(already_bound(pod, node))
+            };
+        }
+        let ending = match (pod.terminating, pod.phase) {
+            (true, _) => Some("is being deleted"),
+            (false, Phase::Finished) => Some("has finished"),
+            (false, Phase::Pending | Phase::Running) => None,
+        };
+        if let Some(state) = ending {
+            let pod = full_name(pod);
+            return Err(BindError::Ending { pod, state });
+        }
+        let holding = Holding {
+            key: claim.claimant.key.clone(),
+            place: Attribute {
+                node_name: request.node.clone(),
+                uid: pod.uid.clone(),
+            },
+            policy: claim.claimant.policy,
+            note: claim.workload.app.note(),
+        };
+        Ok(Some(Self {
+            binder,
+            node: &request.node,
+            address: binder.node_address(&request.node).await?,
+            deadline,
+            claim,
+            holding,
+            written: Vec::new(),
+        }))
+    }
+
+    /// Binds the pod. Returns what it does not need.
+    pub async fn run(mut self) -> Result<Vec<Leftover>, BindError> {
+        let granted = match self.take_addresses().await {
+            Ok(granted) => granted,
+            Err(error) => {
+                let uid = self.uid().to_owned();
+                self.binder.store.change(|books| books.promise(&uid, None));
+                if matches!(error, BindError::Refused(_)) {
+                    self.give_up().await;
+                }
+                return Err(error);
+            }
+        };
+        self.assign(&granted).await?;
+        self.in_time()?;
+        self.bind(&granted.infos).await?;
+
+        let choices: Vec<Choice> = granted.ips().map(|ip| self.source_of(ip)).collect();
+        let Binder {
+            reporter, metrics, ..
+        } = self.binder;
+        for choice in &choices {
+            metrics.allocated(match choice {
+                Choice::Own(_) => "own",
+                Choice::Spare(_) => "spare",
+                Choice::New(_) => "new",
+            });
+        }
+        reporter.bound(&self.claim.pod, self.node, &choices);
+        Ok(granted.give_back)
+    }
+
+    /// An error when nobody waits any longer.
+    pub fn in_time(&self) -> Result<(), BindError> {
+        if Instant::now() < self.deadline {
+            Ok(())
+        } else {
+            Err(BindError::Late)
+        }
+    }
+
+    pub fn uid(&self) -> &str {
+        &self.claim.pod.uid
+    }
+
+    pub fn pod_ref(&self) -> PodRef {
+        let pod = &self.claim.pod;
+        PodRef {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        }
+    }
+
+    async fn assign(&self, granted: &Granted) -> Result<(), BindError> {
+        let calls = granted.ips().map(async |ip| {
+            let call = self.binder.cloud.assign(self.node, ip).await;
+            call.map_err(|why| BindError::Cloud {
+                ip,
+                node: self.node.to_owned(),
+                why,
+            })
+        });
+        try_join_all(calls).await.map(|_| ())
+    }
+
+    /// Where an address came from, also when that was a few tries ago.
+    fn source_of(&self, ip: IpAddr) -> Choice {
+        let mut written = self.written.iter();
+        match written.find(|it| it.after.ip == ip) {
+            None => Choice::Own(ip),
+            Some(Written { before: None, .. }) => Choice::New(ip),
+            Some(Written { .. }) => Choice::Spare(ip),
+        }
+    }
+}
+
+/// The node that a pod is bound to.
+pub(super) fn bound_to(pod: &Pod) -> Option<&str> {
+    pod.node.as_deref().filter(|node| !node.is_empty())
+}
+
+pub(super) fn already_bound(pod: &Pod, node: &str) -> BindError {
+    BindError::AlreadyBound {
+        pod: full_name(pod),
+        node: node.to_owned(),
+    }
+}
+
+/// The addresses that the annotation of a pod claims; none if it makes no sense.
+pub(super) fn claimed(pod: &Pod) -> Vec<IpInfo> {
+    let args = Args::parse(pod.args.as_deref());
+    args.and_then(|args| args.claimed()).unwrap_or_default()
+}
+
+/// Whether a bound pod has all that it asks for, and the records say so as well.
+fn is_done(claim: &Claim, ledger: &Ledger) -> bool {
+    let (pod, claimant) = (&claim.pod, &claim.claimant);
+    let held = claimant.held(ledger);
+    let is_held = |info: &IpInfo| {
+        let mut held = held.iter();
+        held.any(|it| it.ip == info.ip.addr() && it.uid == pod.uid)
+    };
+    let claimed = claimed(pod);
+    claimed.len() == claimant.wishes.len() && claimed.iter().all(is_held)
+}
+
+fn full_name(pod: &Pod) -> String {
+    format!("{}_{}", pod.namespace, pod.name)
+}

@@ -1,0 +1,158 @@
+//! What this process knows of pods, nodes and workloads, fed by watches.
+//!
+//! - [`pod`]: a pod, with what decisions need of it.
+//! - [`workloads`]: what a pod belongs to, and how many of it are wanted.
+//! - [`custom`]: workloads of kinds that are not built in.
+//! - [`feed`](mod@feed): the watches, and [`pods`], [`nodes`], [`builtin`]: how their
+//!   events are entered.
+//! - [`slim`]: objects with only what is needed; [`table`]: where they are kept.
+//! - [`ask`](mod@ask): single questions to the API server.
+//!
+//! Only pods that want an address are kept. A cache may lag behind: whoever takes
+//! something away reads directly before.
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use floe_core::ipam::owner::App;
+use tokio::sync::broadcast;
+
+use self::{builtin::Builtin, custom::Watches, table::Table};
+pub use self::{
+    feed::{Feeds, feed},
+    nodes::Node,
+    pod::{Phase, Pod},
+    slim::PodObject,
+    workloads::{Freshness, Unreadable, Workloads},
+};
+
+mod ask;
+mod builtin;
+mod custom;
+mod feed;
+mod nodes;
+mod pod;
+mod pods;
+mod slim;
+mod table;
+mod workloads;
+
+/// How many changes a reader may lag behind.
+const CHANGES: usize = 4096;
+
+/// Shared access to the caches.
+#[derive(Clone, Debug)]
+pub struct Cluster(Arc<Caches>);
+
+/// Each cache has one writer, its watch. No lock is held while a change is told.
+#[derive(Debug)]
+struct Caches {
+    pods: Mutex<Table<Arc<Pod>>>,
+    /// Readers take the whole table and look at it without the lock.
+    nodes: RwLock<Arc<Table<Node>>>,
+    builtin: Builtin,
+    custom: Watches,
+    changes: broadcast::Sender<Change>,
+}
+
+/// Something that others may have to act on. Told after the caches have it.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A pod that wants an address is new, or is different in something that
+    /// [`Pod`] has. `before` is its state until then.
+    Pod {
+        /// Its state now.
+        now: Arc<Pod>,
+        /// Its state until then.
+        before: Option<Arc<Pod>>,
+    },
+    /// A pod that wanted an address is gone; this was its last known state.
+    PodGone(Arc<Pod>),
+    /// A workload is new, scaled or gone, or has another revision.
+    Workload(App),
+    /// A node is new, gone, or has another address.
+    Node(
+        #[allow(
+            dead_code,
+            reason = "for readers of Debug; so far all look at every node"
+        )]
+        String,
+    ),
+    /// A node that was known has become ready, or has ceased to be.
+    NodeReadiness(String),
+    /// A complete list has replaced what was known: anything may have changed. Of
+    /// a first list only this is told, of later ones also each difference.
+    Relisted,
+}
+
+impl Cluster {
+    /// Empty caches.
+    pub fn new() -> Self {
+        Self(Arc::new(Caches {
+            pods: Mutex::default(),
+            nodes: RwLock::default(),
+            builtin: Builtin::default(),
+            custom: Watches::default(),
+            changes: broadcast::Sender::new(CHANGES),
+        }))
+    }
+
+    /// Where changes are told from now on. Whoever lags behind misses some, learns
+    /// that, and looks at everything.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.0.changes.subscribe()
+    }
+
+    /// A pod that wants an address, by its name.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
+        lock(&self.0.pods).get(namespace, name).cloned()
+    }
+
+    /// All pods that want an address.
+    pub fn pods(&self) -> Vec<Arc<Pod>> {
+        lock(&self.0.pods).values().cloned().collect()
+    }
+
+    /// A node.
+    pub fn node(&self, name: &str) -> Option<Node> {
+        self.node_table().get("", name).cloned()
+    }
+
+    /// Looks at many nodes at once: calls `look` with a lookup function. All
+    /// lookups see the same moment.
+    pub fn nodes<R>(&self, look: impl FnOnce(&dyn Fn(&str) -> Option<IpAddr>) -> R) -> R {
+        let nodes = self.node_table();
+        look(&|name| nodes.get("", name)?.address)
+    }
+
+    /// The names and addresses of all nodes.
+    pub fn all_nodes(&self) -> Vec<(String, Option<IpAddr>)> {
+        let nodes = self.node_table();
+        let all = nodes.iter();
+        all.map(|(_, name, node)| (name.to_owned(), node.address))
+            .collect()
+    }
+
+    fn node_table(&self) -> Arc<Table<Node>> {
+        let nodes = self.0.nodes.read();
+        nodes.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn tell(&self, changes: impl IntoIterator<Item = Change>) {
+        for change in changes {
+            // An error means that nobody listens.
+            let _ = self.0.changes.send(change);
+        }
+    }
+}
+
+/// A panic in any task ends the process; until then the caches are as good for
+/// the others as they were.
+fn lock<T>(cache: &Mutex<T>) -> MutexGuard<'_, T> {
+    cache.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Deployments, `ReplicaSets` and `StatefulSets`, and how their events are entered.
+
+use std::sync::Mutex;
+
+use floe_core::ipam::{
+    owner::{App, AppKind, OwnerRef},
+    workload::State,
+};
+use kube::runtime::watcher::Event;
+use tracing::warn;
+
+use super::{
+    Change, Cluster, lock,
+    slim::{self, Nothing, REVISION, ScaledSpec, Slim},
+    table::Table,
+};
+use crate::store::Seen;
+
+/// The caches of workloads that Kubernetes brings along.
+#[derive(Debug, Default)]
+pub struct Builtin {
+    deployments: Mutex<Table<Scaled>>,
+    replica_sets: Mutex<Table<Scaled>>,
+    stateful_sets: Mutex<Table<Scaled>>,
+}
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// Deployments.
+    Deployment,
+    /// `ReplicaSets`, with or without a Deployment.
+    ReplicaSet,
+    /// `StatefulSets`.
+    StatefulSet,
+}
+
+/// A workload that Kubernetes brings along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scaled {
+    /// Who controls it.
+    pub owners: Vec<OwnerRef>,
+    /// Which revision of its Deployment it is; zero for anything else.
+    pub revision: u64,
+    /// The wanted pods.
+    pub replicas: Option<u32>,
+    /// The number of the first pod.
+    pub first_ordinal: u32,
+}
+
+impl Builtin {
+    /// A workload, if the cache has it.
+    pub fn get(&self, sort: Sort, namespace: &str, name: &str) -> Option<Scaled> {
+        lock(self.table(sort)).get(namespace, name).cloned()
+    }
+
+    /// Whether all of the first lists are in.
+    pub fn is_complete(&self) -> bool {
+        let all = [Sort::Deployment, Sort::ReplicaSet, Sort::StatefulSet];
+        all.into_iter()
+            .all(|sort| lock(self.table(sort)).is_complete())
+    }
+
+    fn table(&self, sort: Sort) -> &Mutex<Table<Scaled>> {
+        match sort {
+            Sort::Deployment => &self.deployments,
+            Sort::ReplicaSet => &self.replica_sets,
+            Sort::StatefulSet => &self.stateful_sets,
+        }
+    }
+}
+
+impl<K> From<Slim<K, ScaledSpec, Nothing>> for Scaled {
+    fn from(object: Slim<K, ScaledSpec, Nothing>) -> Self {
+        let annotations = object.metadata.annotations.as_ref();
+        let revision = annotations.and_then(|all| all.get(REVISION)?.parse().ok());
+        Self {
+            owners: slim::owners(&object.metadata),
+            revision: revision.unwrap_or(0),
+            replicas: object.spec.replicas,
+            first_ordinal: object.spec.ordinals.start,
+        }
+    }
+}
+
+impl Scaled {
+    /// What it says about addresses.
+    pub fn state(&self) -> State {
+        State::Exists {
+            replicas: self.replicas,
+            first_ordinal: self.first_ordinal,
+        }
+    }
+
+    fn is_controlled(&self) -> bool {
+        self.owners.iter().any(|owner| owner.controller)
+    }
+}
+
+/// Enters an event of a watch, and tells what it changes.
+pub fn enter<K: kube::Resource>(
+    cluster: &Cluster,
+    sort: Sort,
+    event: Event<Seen<Slim<K, ScaledSpec, Nothing>>>,
+) {
+    let changes = {
+        let table = &mut *lock(cluster.0.builtin.table(sort));
+        match event {
+            Event::Init => {
+                table.begin();
+                Vec::new()
+            }
+            Event::InitApply(object) | Event::Apply(object) => {
+                apply(table, sort, object).into_iter().collect()
+            }
+            Event::InitDone => {
+                let gone = table.end().into_iter();
+                let gone = gone.filter_map(|(namespace, name, old)| {
+                    app(sort, &namespace, &name, &old).map(Change::Workload)
+                });
+                gone.chain([Change::Relisted]).collect()
+            }
+            Event::Delete(object) => {
+                let (namespace, name) = named(&object);
+                let known = table.remove(&namespace, &name);
+                let app = known.and_then(|old| app(sort, &namespace, &name, &old));
+                app.map(Change::Workload).into_iter().collect()
+            }
+        }
+    };
+    cluster.tell(changes);
+}
+
+fn apply<K: kube::Resource>(
+    table: &mut Table<Scaled>,
+    sort: Sort,
+    object: Seen<Slim<K, ScaledSpec, Nothing>>,
+) -> Option<Change> {
+    let (namespace, name) = named(&object);
+    let now = match object {
+        Seen::Whole(object) => Scaled::from(object),
+        Seen::Part { error, .. } => {
+            warn!(
+                reason = "WorkloadUnreadable",
+                sort = ?sort, namespace, name, error,
+                "a workload cannot be read",
+            );
+            // What the cache does not have is read directly, and then the same
+            // problem has a reason that people see.
+            table.remove(&namespace, &name);
+            return None;
+        }
+    };
+    let first = !table.is_complete();
+    let before = table.put(&namespace, &name, now.clone());
+    if first || before.is_some_and(|old| !matters(sort, &old, &now)) {
+        return None;
+    }
+    app(sort, &namespace, &name, &now).map(Change::Workload)
+}
+
+/// Whether a difference can matter to anybody. The size of a `ReplicaSet` counts
+/// only if nobody controls it: otherwise its controller says what is wanted.
+fn matters(sort: Sort, old: &Scaled, now: &Scaled) -> bool {
+    let inner = sort == Sort::ReplicaSet && now.is_controlled();
+    old.owners != now.owners
+        || old.revision != now.revision
+        || old.first_ordinal != now.first_ordinal
+        || (!inner && old.replicas != now.replicas)
+}
+
+/// What a change of an object is a change of.
+fn app(sort: Sort, namespace: &str, name: &str, object: &Scaled) -> Option<App> {
+    let kind = match sort {
+        Sort::Deployment => AppKind::Deployment,
+        Sort::StatefulSet => AppKind::StatefulSet,
+        Sort::ReplicaSet => {
+            let owner = OwnerRef {
+                api_version: "apps/v1".into(),
+                kind: "ReplicaSet".into(),
+                name: name.into(),
+                controller: true,
+            };
+            return App::of_pod(namespace, &[owner], Some(&object.owners)).ok();
+        }
+    };
+    Some(App {
+        kind,
+        namespace: namespace.into(),
+        name: name.into(),
+    })
+}
+
+fn named(object: &impl kube::Resource) -> (String, String) {
+    let meta = object.meta();
+    (
+        meta.namespace.clone().unwrap_or_default(),
+        meta.name.clone().unwrap_or_default(),
+    )
+}

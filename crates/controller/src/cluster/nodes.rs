@@ -1,0 +1,92 @@
+//! A node, and how events of nodes are entered.
+
+use std::{net::IpAddr, sync::Arc};
+
+use kube::{ResourceExt as _, runtime::watcher::Event};
+use tracing::warn;
+
+use super::{
+    Change, Cluster,
+    slim::{NodeObject, NodeStatus},
+    table::Table,
+};
+use crate::store::Seen;
+
+/// A node, with what decisions need of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its first internal address that can be read.
+    pub address: Option<IpAddr>,
+    /// Whether its kubelet reports that it is ready.
+    pub ready: bool,
+}
+
+impl From<&NodeStatus> for Node {
+    fn from(status: &NodeStatus) -> Self {
+        let addresses = status.addresses.iter();
+        let mut internal = addresses.filter(|it| it.sort == "InternalIP");
+        let mut conditions = status.conditions.iter();
+        Self {
+            address: internal.find_map(|it| it.address.parse().ok()),
+            ready: conditions.any(|it| it.sort == "Ready" && it.status == "True"),
+        }
+    }
+}
+
+/// Enters an event of the watch, and tells what it changes.
+pub fn enter(cluster: &Cluster, event: Event<Seen<NodeObject>>) {
+    let changes = {
+        let mut nodes = cluster.0.nodes.write();
+        let nodes = nodes.as_mut().unwrap_or_else(|error| error.get_mut());
+        // Copies the table if somebody looks at it right now.
+        let nodes = Arc::make_mut(nodes);
+        match event {
+            Event::Init => {
+                nodes.begin();
+                Vec::new()
+            }
+            Event::InitApply(object) | Event::Apply(object) => apply(nodes, &object),
+            Event::InitDone => {
+                let gone = nodes.end().into_iter();
+                let gone = gone.map(|(_, name, _)| Change::Node(name));
+                gone.chain([Change::Relisted]).collect()
+            }
+            Event::Delete(object) => {
+                let name = object.name_any();
+                let known = nodes.remove("", &name);
+                known.map(|_| Change::Node(name)).into_iter().collect()
+            }
+        }
+    };
+    cluster.tell(changes);
+}
+
+fn apply(nodes: &mut Table<Node>, object: &Seen<NodeObject>) -> Vec<Change> {
+    let name = object.name_any();
+    let now = match object {
+        Seen::Whole(object) => Node::from(&object.status),
+        Seen::Part { error, .. } => {
+            warn!(
+                reason = "NodeUnreadable",
+                node = name,
+                error,
+                "a node cannot be read"
+            );
+            nodes.keep("", &name);
+            return Vec::new();
+        }
+    };
+    let first = !nodes.is_complete();
+    let before = nodes.put("", &name, now.clone());
+    if first {
+        return Vec::new();
+    }
+    let mut changes = Vec::new();
+    if before.as_ref().is_none_or(|old| old.address != now.address) {
+        changes.push(Change::Node(name.clone()));
+    }
+    if before.is_some_and(|old| old.ready != now.ready) {
+        changes.push(Change::NodeReadiness(name));
+    }
+    changes
+}

@@ -1,0 +1,118 @@
+//! A pod, with what decisions need of it.
+
+use std::net::IpAddr;
+
+use floe_core::ipam::{names, owner::OwnerRef};
+use jiff::Timestamp;
+
+use super::slim::{self, PodObject};
+
+/// A pod, with what decisions need of it. Everything else of the object is
+/// dropped when it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Which state of it this is.
+    pub version: String,
+    /// When it was made.
+    pub created: Timestamp,
+    /// Whether its deletion was asked for.
+    pub terminating: bool,
+    /// Its owners.
+    pub owners: Vec<OwnerRef>,
+    /// Whether a regular container requests the resource.
+    pub wants_address: bool,
+    /// Annotation with the release policy.
+    pub release_policy: Option<String>,
+    /// Annotation with the name of the IP pool.
+    pub pool: Option<String>,
+    /// Annotation with wished ranges and the result.
+    pub args: Option<String>,
+    /// Annotation with wished families.
+    pub families: Option<String>,
+    /// The node that it is bound to.
+    pub node: Option<String>,
+    /// Its phase.
+    pub phase: Phase,
+    /// The addresses that its status shows.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// How far a pod is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not running yet, or nobody knows.
+    Pending,
+    /// Its containers run.
+    Running,
+    /// All its containers have ended, and none will start again.
+    Finished,
+}
+
+impl From<PodObject> for Pod {
+    fn from(object: PodObject) -> Self {
+        let PodObject {
+            mut metadata,
+            spec,
+            status,
+            ..
+        } = object;
+        let owners = slim::owners(&metadata);
+        let mut annotations = metadata.annotations.take().unwrap_or_default();
+        let shown = status.pod_ips.into_iter().map(|it| it.ip);
+        let mut addresses = Vec::new();
+        for text in shown.chain([status.pod_ip]).flatten() {
+            if let Ok(address) = text.parse::<IpAddr>()
+                && !addresses.contains(&address)
+            {
+                addresses.push(address);
+            }
+        }
+        Self {
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            version: metadata.resource_version.unwrap_or_default(),
+            created: metadata
+                .creation_timestamp
+                .map_or(Timestamp::UNIX_EPOCH, |it| it.0),
+            terminating: metadata.deletion_timestamp.is_some(),
+            owners,
+            wants_address: spec
+                .containers
+                .iter()
+                .any(|it| it.resources.requests.want_address()),
+            release_policy: annotations.remove(names::RELEASE_POLICY),
+            pool: annotations.remove(names::POOL),
+            args: annotations.remove(names::ARGS),
+            families: annotations.remove(names::FAMILIES),
+            node: spec.node_name.filter(|name| !name.is_empty()),
+            phase: match status.phase.as_deref() {
+                Some("Running") => Phase::Running,
+                Some("Succeeded" | "Failed") => Phase::Finished,
+                _ => Phase::Pending,
+            },
+            addresses,
+        }
+    }
+}
+
+impl Pod {
+    /// Whether two states differ in anything but their version.
+    pub fn differs_from(&self, other: &Self) -> bool {
+        let Self { version, .. } = other;
+        let same = Self {
+            version: version.clone(),
+            ..self.clone()
+        };
+        same != *other
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read(value: Value) -> Pod {
+    serde_json::from_value::<PodObject>(value).unwrap().into()
+}
+
+#[test]
+fn a_pod_is_read() {
+    let pod = read(json!({
+        "metadata": {
+            "name": "web-1", "namespace": "ns1", "uid": "u1", "resourceVersion": "7",
+            "creationTimestamp": "2026-01-02T03:04:05Z",
+            "deletionTimestamp": "2026-01-02T04:04:05Z",
+            "ownerReferences": [
+                { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": true },
+                { "apiVersion": "v1", "kind": "Other", "name": "o", "uid": "s" },
+            ],
+            "annotations": {
+                names::RELEASE_POLICY: "never", names::POOL: "p", names::ARGS: "{}", names::FAMILIES: "v4",
+                "else": "x",
+            },
+        },
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{ "name": "a" }, { "resources": { "requests": { names::RESOURCE: 1, "cpu": "1" } } }],
+        },
+        "status": { "phase": "Running", "podIP": "10.0.0.5", "podIPs": [{ "ip": "10.0.0.5" }, { "ip": "fd00::5" }, { "ip": "?" }] },
+    }));
+    let owner = |api_version: &str, kind: &str, name: &str, controller| OwnerRef {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: name.into(),
+        controller,
+    };
+    let expected = Pod {
+        namespace: "ns1".into(),
+        name: "web-1".into(),
+        uid: "u1".into(),
+        version: "7".into(),
+        created: "2026-01-02T03:04:05Z".parse().unwrap(),
+        terminating: true,
+        owners: vec![
+            owner("apps/v1", "ReplicaSet", "web", true),
+            owner("v1", "Other", "o", false),
+        ],
+        wants_address: true,
+        release_policy: Some("never".into()),
+        pool: Some("p".into()),
+        args: Some("{}".into()),
+        families: Some("v4".into()),
+        node: Some("n1".into()),
+        phase: Phase::Running,
+        addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
+    };
+    assert_eq!(pod, expected);
+}
+
+#[test]
+fn init_containers_and_limits_ask_for_nothing() {
+    let pod = read(json!({
+        "metadata": { "name": "p" },
+        "spec": {
+            "initContainers": [{ "resources": { "requests": { names::RESOURCE: "1" } } }],
+            "containers": [{ "resources": { "limits": { names::RESOURCE: "1" } } }],
+        },
+    }));
+    assert!(!pod.wants_address);
+}
+
+#[test]
+fn the_phases() {
+    for (text, phase) in [
+        ("Pending", Phase::Pending),
+        ("Unknown", Phase::Pending),
+        ("Running", Phase::Running),
+        ("Succeeded", Phase::Finished),
+        ("Failed", Phase::Finished),
+    ] {
+        let pod = read(json!({ "metadata": { "name": "p" }, "status": { "phase": text } }));
+        assert_eq!(pod.phase, phase, "{text}");
+    }
+}
+
+#[test]
+fn another_version_alone_is_no_difference() {
+    let pod = read(json!({ "metadata": { "name": "p", "resourceVersion": "1" } }));
+    let newer = read(json!({ "metadata": { "name": "p", "resourceVersion": "2" } }));
+    assert!(!newer.differs_from(&pod));
+    let bound = read(
+        json!({ "metadata": { "name": "p", "resourceVersion": "2" }, "spec": { "nodeName": "n" } }),
+    );
+    assert!(bound.differs_from(&pod));
+}

@@ -1,0 +1,310 @@
+//! Objects of the API server with only those fields that floe looks at.
+//!
+//! A pod has ten kilobytes and a node more, of which floe needs a few hundred
+//! bytes. The rest, managed fields above all, is skipped while it is read.
+
+use std::{borrow::Cow, collections::BTreeMap, marker::PhantomData};
+
+use floe_core::ipam::{names, owner::OwnerRef};
+use k8s_openapi::{
+    api::core,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
+};
+use kube::Resource;
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
+
+/// A pod.
+pub type PodObject = Slim<core::v1::Pod, PodSpec, PodStatus>;
+
+/// A node.
+pub type NodeObject = Slim<core::v1::Node, Nothing, NodeStatus>;
+
+/// The definition of a custom resource.
+pub type DefinitionObject = Slim<CustomResourceDefinition, DefinitionSpec, Nothing>;
+
+/// An object of kind `K` with parts of its spec and of its status.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(bound = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default")]
+pub struct Slim<K, S, T> {
+    /// Name, uid, version, times, owners and the annotations that matter.
+    #[serde(deserialize_with = "metadata")]
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    #[serde(default, deserialize_with = "or_default")]
+    pub spec: S,
+    /// What is.
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: T,
+    #[serde(skip, default)]
+    kind: PhantomData<fn() -> K>,
+}
+
+/// No field of a part is looked at.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Nothing {}
+
+/// The wishes of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSpec {
+    /// The node that it is bound to.
+    #[serde(default)]
+    pub node_name: Option<String>,
+    /// Its regular containers.
+    #[serde(default, deserialize_with = "or_default")]
+    pub containers: Vec<Container>,
+}
+
+/// A regular container.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Container {
+    /// What it needs.
+    #[serde(default, deserialize_with = "or_default")]
+    pub resources: Resources,
+}
+
+/// What a container needs.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Resources {
+    /// The amounts that are set aside for it.
+    #[serde(default, deserialize_with = "or_default")]
+    pub requests: Requests,
+}
+
+/// Whether requests have the resource of floating IPs. The amount means nothing.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Requests {
+    #[serde(default, rename = "tke.cloud.tencent.com/eni-ip")]
+    address: Option<IgnoredAny>,
+}
+
+impl Requests {
+    /// Whether the resource is among them.
+    pub fn want_address(self) -> bool {
+        self.address.is_some()
+    }
+}
+
+/// How a pod is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// How far it is in its life.
+    #[serde(default)]
+    pub phase: Option<String>,
+    /// Its first address.
+    #[serde(default, rename = "podIP")]
+    pub pod_ip: Option<String>,
+    /// Its addresses.
+    #[serde(default, rename = "podIPs", deserialize_with = "or_default")]
+    pub pod_ips: Vec<PodIp>,
+}
+
+/// An address of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct PodIp {
+    /// Its text.
+    #[serde(default)]
+    pub ip: Option<String>,
+}
+
+/// How a node is.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct NodeStatus {
+    /// Its addresses and names.
+    #[serde(default, deserialize_with = "or_default")]
+    pub addresses: Vec<NodeAddress>,
+    /// What its kubelet reports, and what others make of its silence.
+    #[serde(default, deserialize_with = "or_default")]
+    pub conditions: Vec<Condition>,
+}
+
+/// An address or a name of a node.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeAddress {
+    /// Which of them.
+    #[serde(rename = "type")]
+    pub sort: String,
+    /// Its text.
+    pub address: String,
+}
+
+/// A condition.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Condition {
+    /// Which one.
+    #[serde(rename = "type")]
+    pub sort: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+}
+
+/// The wishes of a built-in workload.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ScaledSpec {
+    /// How many pods.
+    #[serde(default)]
+    pub replicas: Option<u32>,
+    /// How they are numbered; `StatefulSets` only.
+    #[serde(default, deserialize_with = "or_default")]
+    pub ordinals: Ordinals,
+}
+
+/// The wishes of the definition of a custom resource.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct DefinitionSpec {
+    /// Its versions.
+    #[serde(default, deserialize_with = "or_default")]
+    pub versions: Vec<DefinedVersion>,
+}
+
+/// A version of a custom resource.
+#[derive(Clone, Debug, Deserialize)]
+pub struct DefinedVersion {
+    /// Its name.
+    pub name: String,
+    /// What there is below its objects.
+    #[serde(default, deserialize_with = "or_default")]
+    pub subresources: Subresources,
+}
+
+/// What there is below objects of a custom resource.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Subresources {
+    /// How they are scaled.
+    #[serde(default)]
+    pub scale: Option<ScaleSubresource>,
+}
+
+/// How objects of a custom resource are scaled.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScaleSubresource {
+    /// Where the wanted replicas are.
+    #[serde(default)]
+    pub spec_replicas_path: String,
+}
+
+/// How pods are numbered.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Ordinals {
+    /// The number of the first one.
+    #[serde(default)]
+    pub start: u32,
+}
+
+/// Annotation of a `ReplicaSet` with the revision of its Deployment.
+pub const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// Owner references as decisions see them.
+pub fn owners(metadata: &ObjectMeta) -> Vec<OwnerRef> {
+    let references = metadata.owner_references.iter().flatten();
+    references
+        .map(|it| OwnerRef {
+            api_version: it.api_version.clone(),
+            kind: it.kind.clone(),
+            name: it.name.clone(),
+            controller: it.controller.unwrap_or(false),
+        })
+        .collect()
+}
+
+impl<K: Resource, S, T> Resource for Slim<K, S, T> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(kind: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(kind)
+    }
+
+    fn group(kind: &K::DynamicType) -> Cow<'_, str> {
+        K::group(kind)
+    }
+
+    fn version(kind: &K::DynamicType) -> Cow<'_, str> {
+        K::version(kind)
+    }
+
+    fn plural(kind: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(kind)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    owner_references: Option<Vec<OwnerReference>>,
+    annotations: Option<Annotations>,
+}
+
+/// The annotations that matter. Others may have hundreds of kilobytes.
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "k8s.v1.cni.galaxy.io/release-policy")]
+    release_policy: Option<String>,
+    #[serde(rename = "tke.cloud.tencent.com/eni-ip-pool")]
+    pool: Option<String>,
+    #[serde(rename = "k8s.v1.cni.galaxy.io/args")]
+    args: Option<String>,
+    #[serde(rename = "floe.dev/families")]
+    families: Option<String>,
+    #[serde(rename = "deployment.kubernetes.io/revision")]
+    revision: Option<String>,
+}
+
+fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let read = Metadata::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: read.name,
+        namespace: read.namespace,
+        uid: read.uid,
+        resource_version: read.resource_version,
+        creation_timestamp: read.creation_timestamp,
+        deletion_timestamp: read.deletion_timestamp,
+        owner_references: read.owner_references,
+        annotations: read.annotations.map(Annotations::into_map),
+        ..ObjectMeta::default()
+    })
+}
+
+impl Annotations {
+    fn into_map(self) -> BTreeMap<String, String> {
+        [
+            (names::RELEASE_POLICY, self.release_policy),
+            (names::POOL, self.pool),
+            (names::ARGS, self.args),
+            (names::FAMILIES, self.families),
+            (REVISION, self.revision),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+    }
+}
+
+/// Reads `null` as if the member were absent, as Go does.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! The scheduler extender over HTTP: takes the scheduler's calls, and answers
+//! them here or has the leader answer them.
+//!
+//! Only the replica that leads, and that has read all of the cluster, decides.
+//! Every other one forwards a call to the leader, whose address is in the lease.
+//! When that is not possible, the scheduler gets an answer of the right form
+//! that tells it to try again.
+//!
+//! Guarantees: a bind that has begun goes on when its caller leaves or its time
+//! is up, so that nothing is left half done. Every call is answered before a
+//! scheduler with the usual limit of five seconds gives up.
+
+use std::{future::Future, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use floe_api::extender::{
+    BindAnswer, BindRequest, FilterAnswer, HostScore, Offer, PreemptAnswer, PreemptRequest,
+};
+use tokio::{net::TcpListener, sync::watch, time::Instant};
+use tracing::debug;
+
+use crate::{binder::Binder, desk::Desk, leader::Standing, stop::Stop, store::Warmth};
+
+mod address;
+mod call;
+mod entry;
+mod excuse;
+mod forward;
+mod serve;
+mod tls;
+
+pub use address::own as own_address;
+pub use tls::{Reloader, Secrets, TlsError};
+
+use call::Call;
+use entry::Entry;
+use excuse::Excuse;
+use forward::Forwarder;
+
+/// What the routes need.
+#[derive(Clone)]
+pub struct Extender {
+    /// Filter, prioritize and preempt.
+    pub desk: Desk,
+    /// Bind.
+    pub binder: Binder,
+    /// Whether this process leads; others forward.
+    pub standing: watch::Receiver<Standing>,
+}
+
+impl Extender {
+    /// Answers the scheduler until `stop`, by TLS if there are secrets.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        secrets: Option<watch::Receiver<Arc<Secrets>>>,
+        warmth: watch::Receiver<Warmth>,
+        stop: Stop,
+    ) {
+        let entry = Entry::default();
+        let router = router(Reception {
+            standing: self.standing.clone(),
+            answers: self,
+            warmth,
+            forwarder: Forwarder::new(secrets.clone()),
+            entry: entry.clone(),
+        });
+        serve::serve(listener, router, secrets, entry, stop).await;
+    }
+}
+
+/// Who knows the answers to the scheduler's calls.
+trait Answers: Clone + Send + Sync + 'static {
+    /// Which of the offered nodes can run the pod.
+    fn filter<'a>(&self, offer: &'a Offer<'a>) -> impl Future<Output = FilterAnswer<'a>> + Send;
+
+    /// Which of the offered nodes it should rather run on.
+    fn prioritize<'a>(
+        &self,
+        offer: &'a Offer<'a>,
+    ) -> impl Future<Output = Vec<HostScore<'a>>> + Send;
+
+    /// Binds a pod.
+    fn bind(&self, request: &BindRequest) -> impl Future<Output = BindAnswer> + Send;
+
+    /// On which nodes others may be stopped for it.
+    fn preempt<'r, 'a>(
+        &self,
+        request: &'r PreemptRequest<'a>,
+    ) -> impl Future<Output = PreemptAnswer<'r, 'a>> + Send;
+}
+
+impl Answers for Extender {
+    async fn filter<'a>(&self, offer: &'a Offer<'a>) -> FilterAnswer<'a> {
+        self.desk.filter(offer).await
+    }
+
+    async fn prioritize<'a>(&self, offer: &'a Offer<'a>) -> Vec<HostScore<'a>> {
+        self.desk.prioritize(offer).await
+    }
+
+    async fn bind(&self, request: &BindRequest) -> BindAnswer {
+        match self.binder.bind(request).await {
+            Ok(()) => BindAnswer::bound(),
+            Err(error) => BindAnswer::refused(error.to_string()),
+        }
+    }
+
+    async fn preempt<'r, 'a>(&self, request: &'r PreemptRequest<'a>) -> PreemptAnswer<'r, 'a> {
+        self.desk.preempt(request).await
+    }
+}
+
+/// Takes calls, and knows who answers them.
+struct Reception<A> {
+    /// Who answers here.
+    answers: A,
+    /// Whether this process leads.
+    standing: watch::Receiver<Standing>,
+    /// Which first lists are in.
+    warmth: watch::Receiver<Warmth>,
+    /// The way to the leader.
+    forwarder: Forwarder,
+    /// How much is taken at once.
+    entry: Entry,
+}
+
+/// The routes, as a value.
+fn router<A: Answers>(reception: Reception<A>) -> Router {
+    let mut router = Router::new().route("/healthy", get(async || "ok"));
+    for call in Call::ALL {
+        let take = move |State(reception): State<Arc<Reception<A>>>, request: Request| async move {
+            reception.take(call, request).await
+        };
+        router = router.route(call.path(), post(take));
+    }
+    router
+        .fallback(async || plain(StatusCode::NOT_FOUND, "404: Page Not Found"))
+        .method_not_allowed_fallback(async || {
+            plain(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed")
+        })
+        .with_state(Arc::new(reception))
+}
+
+/// The header of a call that another replica has forwarded. It goes no further.
+const FORWARDED: &str = "floe-forwarded";
+
+/// Who answers a call.
+enum Place {
+    Here,
+    At(String),
+    Nowhere(Excuse),
+}
+
+impl<A: Answers> Reception<A> {
+    async fn take(&self, call: Call, request: Request) -> Response {
+        let begin = Instant::now();
+        if !is_json(request.headers()) {
+            let text = "415: Unsupported Media Type";
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        }
+        let place = self.place(request.headers().contains_key(FORWARDED));
+        let admitted = self.entry.admit(request, begin + call::LIMIT).await;
+        let (body, permit) = match admitted {
+            Ok(admitted) => admitted,
+            Err(refused) => {
+                debug!(?call, reason = refused.reason(), error = %refused, "call not taken");
+                return plain(refused.status(), refused.told());
+            }
+        };
+        let answer = match place {
+            Place::Here => {
+                let deadline = begin + call::LIMIT;
+                call.answer(&self.answers, &body, permit, deadline).await
+            }
+            Place::At(leader) => {
+                let sent = self.forwarder.send(call, &leader, body.clone(), begin);
+                match sent.await {
+                    Ok(answer) => return answer,
+                    Err(error) => call.excuse(&body, &Excuse::Unreachable { leader, error }),
+                }
+            }
+            Place::Nowhere(excuse) => call.excuse(&body, &excuse),
+        };
+        match answer {
+            Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+            Err(failure) => {
+                debug!(?call, reason = failure.reason(), error = %failure, "call not answered");
+                let text = format!("{}: {failure}", failure.reason());
+                plain(StatusCode::INTERNAL_SERVER_ERROR, text)
+            }
+        }
+    }
+
+    fn place(&self, forwarded: bool) -> Place {
+        let standing = self.standing.borrow().clone();
+        let excuse = match standing {
+            Standing::Leading => {
+                let missing = self.warmth.borrow().missing();
+                if missing.is_empty() {
+                    return Place::Here;
+                }
+                Excuse::NotReady(missing)
+            }
+            Standing::Unknown => Excuse::StandingUnknown,
+            Standing::Following { .. } if forwarded => Excuse::Misdirected,
+            Standing::Following { holder: None, .. } => Excuse::NoLeader,
+            Standing::Following {
+                extender: Some(address),
+                ..
+            } => return Place::At(address),
+            Standing::Following {
+                holder: Some(holder),
+                extender: None,
+            } => Excuse::NoAddress { holder },
+        };
+        Place::Nowhere(excuse)
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE);
+    let kind = value
+        .and_then(|value| value.to_str().ok())
+        .map(|value| value.split(';').next().unwrap_or_default().trim());
+    kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"))
+}
+
+fn plain(status: StatusCode, text: impl Into<String>) -> Response {
+    (status, text.into()).into_response()
+}
+
+#[cfg(test)]
+mod tests;

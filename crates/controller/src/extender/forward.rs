@@ -1,0 +1,182 @@
+//! A follower's way to the leader.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes, to_bytes},
+    http::{Request, StatusCode, header, uri::InvalidUri},
+    response::{IntoResponse as _, Response},
+};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{self, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+use tracing::{info, warn};
+
+use super::{
+    FORWARDED,
+    call::{self, Call},
+    tls::{self, Secrets},
+};
+use crate::logs;
+
+/// How long it may take to reach the leader's host.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// What a follower adds to the time that the leader has, so that the answer of
+/// a slow leader still comes through.
+const DETOUR: Duration = Duration::from_millis(500);
+
+/// How long a connection is kept for the next call. It is shorter than what the
+/// server keeps, which would otherwise close one under a call.
+const KEEP: Duration = Duration::from_mins(1);
+
+/// The longest answer: the nodes of a request, and some more.
+const LARGEST: usize = 512 * 1024 * 1024;
+
+type Client = legacy::Client<HttpsConnector<HttpConnector>, Body>;
+
+/// Forwards calls to the leader.
+#[derive(Clone)]
+pub struct Forwarder(Arc<Shared>);
+
+struct Shared {
+    secrets: Option<watch::Receiver<Arc<Secrets>>>,
+    /// Made anew for other secrets.
+    client: Mutex<(Option<Arc<Secrets>>, Client)>,
+    /// Whether the last call came to nothing; repeated failures are not news.
+    failing: AtomicBool,
+}
+
+/// Why the leader gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// What it tells about itself is no address.
+    #[error("that is no address")]
+    Address(#[from] InvalidUri),
+    /// No connection, or it has ended.
+    #[error("the request has failed")]
+    Request(#[from] legacy::Error),
+    /// The answer has no end.
+    #[error("cannot read the answer")]
+    Read(#[source] axum::Error),
+    /// It takes too long.
+    #[error("no answer in time")]
+    Late,
+    /// It answers what no extender answers.
+    #[error("unexpected status {0}")]
+    Status(StatusCode),
+}
+
+impl Forwarder {
+    /// Forwards over TLS if there are secrets, else without.
+    pub fn new(secrets: Option<watch::Receiver<Arc<Secrets>>>) -> Self {
+        let now = secrets.as_ref().map(|secrets| secrets.borrow().clone());
+        let client = client(now.as_deref());
+        Self(Arc::new(Shared {
+            secrets,
+            client: Mutex::new((now, client)),
+            failing: AtomicBool::new(false),
+        }))
+    }
+
+    /// Has the leader answer a call that came at `begin`.
+    pub async fn send(
+        &self,
+        call: Call,
+        leader: &str,
+        body: Bytes,
+        begin: Instant,
+    ) -> Result<Response, ForwardError> {
+        let deadline = begin + call::LIMIT + DETOUR;
+        let sent = timeout_at(deadline, self.ask(call, leader, body)).await;
+        let result = sent.unwrap_or(Err(ForwardError::Late));
+        self.note(leader, &result);
+        result
+    }
+
+    async fn ask(&self, call: Call, leader: &str, body: Bytes) -> Result<Response, ForwardError> {
+        let uri: axum::http::Uri = format!("{leader}{}", call.path()).parse()?;
+        let mut request = Request::new(Body::from(body));
+        *request.method_mut() = axum::http::Method::POST;
+        *request.uri_mut() = uri;
+        let json = header::HeaderValue::from_static("application/json");
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_TYPE, json);
+        headers.insert(FORWARDED, header::HeaderValue::from_static("true"));
+
+        let answer = self.client().request(request).await?;
+        // A body that cannot be read is as bad for the leader as for us.
+        let status = answer.status();
+        if status != StatusCode::OK && status != StatusCode::INTERNAL_SERVER_ERROR {
+            return Err(ForwardError::Status(status));
+        }
+        let kind = answer.headers().get(header::CONTENT_TYPE).cloned();
+        let body = Body::new(answer.into_body());
+        let body = to_bytes(body, LARGEST).await.map_err(ForwardError::Read)?;
+        let mut answer = (status, body).into_response();
+        if let Some(kind) = kind {
+            answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+        }
+        Ok(answer)
+    }
+
+    fn client(&self) -> Client {
+        let held = self.0.client.lock();
+        let mut held = held.unwrap_or_else(PoisonError::into_inner);
+        if let Some(secrets) = &self.0.secrets {
+            let now = secrets.borrow().clone();
+            if !held.0.as_ref().is_some_and(|old| Arc::ptr_eq(old, &now)) {
+                let client = client(Some(&now));
+                *held = (Some(now), client);
+            }
+        }
+        held.1.clone()
+    }
+
+    fn note(&self, leader: &str, result: &Result<Response, ForwardError>) {
+        let failing = self.0.failing.swap(result.is_err(), Ordering::Relaxed);
+        match result {
+            Ok(_) if failing => info!(leader, "the leader answers again"),
+            Err(error) if !failing => warn!(
+                reason = "LeaderUnreachable",
+                leader,
+                error = logs::with_causes(error),
+                "cannot forward to the leader",
+            ),
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+fn client(secrets: Option<&Secrets>) -> Client {
+    let mut http = HttpConnector::new();
+    http.set_connect_timeout(Some(CONNECT));
+    http.set_nodelay(true);
+    http.enforce_http(false);
+    let connector = match secrets {
+        // Never without, even if the lease says so.
+        Some(secrets) => HttpsConnectorBuilder::new()
+            .with_tls_config(secrets.client())
+            .https_only(),
+        // A leader with TLS is not to be trusted: nothing here says by what.
+        None => HttpsConnectorBuilder::new()
+            .with_tls_config(tls::trusting_nobody())
+            .https_or_http(),
+    };
+    legacy::Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(KEEP)
+        .build(connector.enable_http1().wrap_connector(http))
+}

@@ -1,0 +1,176 @@
+//! Records of addresses that are in no entry of the configuration, marked as such.
+
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+
+use floe_core::ipam::ledger::Record;
+use futures::{StreamExt as _, stream};
+use tokio::{
+    sync::{
+        broadcast::{self, error::TryRecvError},
+        watch,
+    },
+    task::yield_now,
+    time::{Instant, timeout_at},
+};
+use tracing::{debug, info, warn};
+
+use crate::{
+    duty::Duty,
+    leader::Standing,
+    records::{Records, WriteError},
+    stop::Stop,
+    store::{Books, News, Store},
+};
+
+/// How many records are written at a time.
+const PARALLEL: usize = 8;
+
+/// How many records are looked at before others get their turn at the books.
+const PIECE: usize = 512;
+
+/// The time between two looks at all records when nothing is heard.
+const PACE: Duration = Duration::from_secs(30);
+
+/// Keeps marks true.
+pub struct Marker {
+    /// The books.
+    pub store: Store,
+    /// Writes of records.
+    pub records: Records,
+    /// Whether this process leads; only a leader acts.
+    pub standing: watch::Receiver<Standing>,
+}
+
+impl Marker {
+    /// Keeps marks true until `stop`.
+    pub async fn run(self, mut stop: Stop) {
+        tokio::select! {
+            () = stop.requested() => {}
+            () = self.serve() => {}
+        }
+    }
+
+    async fn serve(&self) {
+        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
+        loop {
+            duty.begins().await;
+            tokio::select! {
+                () = duty.ends() => {}
+                () = self.act() => {}
+            }
+        }
+    }
+
+    async fn act(&self) {
+        let mut news = self.store.news();
+        let mut look = Look::All;
+        loop {
+            let wrong = match look {
+                Look::All => self.all_wrong().await,
+                Look::At(addresses) => self.store.read(|books| {
+                    let records = addresses.iter().filter_map(|ip| books.ledger().record(*ip));
+                    wrong(books, records)
+                }),
+            };
+            self.correct(wrong).await;
+            look = wait(&mut news).await;
+        }
+    }
+
+    async fn all_wrong(&self) -> Vec<(Record, bool)> {
+        let mut result = Vec::new();
+        let mut last = None;
+        loop {
+            let (piece, end) = self.store.read(|books| {
+                let records = || books.ledger().records_after(last, PIECE);
+                (wrong(books, records()), records().last().map(|it| it.ip))
+            });
+            result.extend(piece);
+            if end.is_none() {
+                return result;
+            }
+            last = end;
+            yield_now().await;
+        }
+    }
+
+    async fn correct(&self, wrong: Vec<(Record, bool)>) {
+        if wrong.is_empty() {
+            return;
+        }
+        info!(
+            records = wrong.len(),
+            "marking records by the configuration"
+        );
+        let writes = wrong.into_iter().map(|(record, outside)| async move {
+            let written = self.records.mark_outside(&record, outside).await;
+            (record.ip, written)
+        });
+        let results: Vec<_> = stream::iter(writes)
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        let mut failed = results
+            .into_iter()
+            .filter_map(|(ip, written)| Some((ip, written.err()?)));
+        // Whoever was faster has told so, and what failed is tried at the next look.
+        let first = failed.find(|(_, error)| !matches!(error, WriteError::Conflict { .. }));
+        if let Some((ip, error)) = first {
+            let others = failed.count();
+            warn!(reason = error.reason(), %ip, others, %error, "record is not marked yet");
+        } else {
+            debug!("marks are true");
+        }
+    }
+}
+
+/// What to look at.
+enum Look {
+    All,
+    At(BTreeSet<IpAddr>),
+}
+
+/// The records whose marks are wrong, with the right one. While nothing at all is
+/// configured nobody can tell, and all are right.
+fn wrong<'a>(books: &Books, records: impl Iterator<Item = &'a Record>) -> Vec<(Record, bool)> {
+    let ledger = books.ledger();
+    if ledger.topology().config().entries().is_empty() {
+        return Vec::new();
+    }
+    records
+        .map(|record| (record, ledger.is_outside(record.ip)))
+        .filter(|(record, outside)| books.is_marked(record.ip) != *outside)
+        .map(|(record, outside)| (record.clone(), outside))
+        .collect()
+}
+
+/// Waits for something that can matter, and takes all that came with it.
+async fn wait(news: &mut broadcast::Receiver<News>) -> Look {
+    let end = Instant::now() + PACE;
+    let mut changed = BTreeSet::new();
+    loop {
+        let told = if changed.is_empty() {
+            match timeout_at(end, news.recv()).await {
+                Ok(Ok(told)) => told,
+                // The time is over, or some were missed.
+                Ok(Err(_)) | Err(_) => return Look::All,
+            }
+        } else {
+            match news.try_recv() {
+                Ok(told) => told,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return Look::At(changed),
+                Err(TryRecvError::Lagged(_)) => return Look::All,
+            }
+        };
+        match told {
+            News::Changed(ip) => {
+                changed.insert(ip);
+            }
+            News::Configured | News::Relisted => return Look::All,
+            News::Freed(_) | News::Pool(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! What is written into an object.
+
+use std::net::IpAddr;
+
+use floe_api::{
+    galaxy::{FloatingIP, FloatingIPSpec},
+    labels,
+};
+use floe_core::ipam::ledger::Record;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::Holding;
+
+/// The value of the label, which means nothing.
+const OUTSIDE: &str = "true";
+
+/// A new object.
+pub(super) fn object(ip: IpAddr, holding: &Holding, outside: bool, now: Timestamp) -> FloatingIP {
+    let mut object = FloatingIP::new(ip, spec(holding, seconds(now)));
+    let annotations = object.metadata.annotations.get_or_insert_default();
+    for (name, value) in notes(holding) {
+        annotations.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    if outside {
+        let mark = (labels::OUTSIDE_CONFIGURATION.to_owned(), OUTSIDE.to_owned());
+        object
+            .metadata
+            .labels
+            .get_or_insert_default()
+            .extend([mark]);
+    }
+    object
+}
+
+/// The changes that give an address to another holder. The mark of an address
+/// outside of the configuration stays until the address is inside again.
+pub(super) fn patch(
+    seen: &Record,
+    holding: &Holding,
+    version: &str,
+    outside: bool,
+    now: Timestamp,
+) -> Value {
+    let mut annotations = json!({ labels::ADDRESS: seen.ip.to_canonical().to_string() });
+    for (name, value) in notes(holding) {
+        annotations[name] = json!(value);
+    }
+    let mut patch = json!({
+        "metadata": { "resourceVersion": version, "annotations": annotations },
+        "spec": spec(holding, next(seen, now)),
+    });
+    if !outside {
+        patch["metadata"]["labels"] = json!({ labels::OUTSIDE_CONFIGURATION: null });
+    }
+    patch
+}
+
+/// The changes that mark an address, or take the mark off.
+pub(super) fn mark(version: &str, outside: bool) -> Value {
+    let value = outside.then_some(OUTSIDE);
+    json!({ "metadata": {
+        "resourceVersion": version, "labels": { labels::OUTSIDE_CONFIGURATION: value },
+    } })
+}
+
+/// Whether an object says what was to be written.
+pub(super) fn says(object: &FloatingIP, holding: &Holding) -> bool {
+    let place = object.spec.place();
+    object.spec.holder() == holding.key
+        && place.attribute == holding.place
+        && object.spec.release_policy() == holding.policy
+}
+
+fn spec(holding: &Holding, updated: Timestamp) -> FloatingIPSpec {
+    FloatingIPSpec::of(&holding.key, &holding.place, holding.policy, updated)
+}
+
+/// The annotations that repeat for people what name and spec say.
+fn notes(holding: &Holding) -> [(&'static str, Option<String>); 3] {
+    let node = &holding.place.node_name;
+    [
+        (labels::NODE, (!node.is_empty()).then(|| node.clone())),
+        (labels::STATE, Some(state(holding).to_owned())),
+        (labels::WORKLOAD, holding.note.clone()),
+    ]
+}
+
+fn state(holding: &Holding) -> &'static str {
+    if !holding.place.is_empty() {
+        "Bound"
+    } else if holding.key.is_group() {
+        "Spare"
+    } else {
+        "Kept"
+    }
+}
+
+/// The time of the next change. It differs from the last one, so that each change
+/// makes another version of the object: the server makes none of a patch that
+/// changes nothing, and two writers would both believe to be the last one.
+fn next(seen: &Record, now: Timestamp) -> Timestamp {
+    let now = seconds(now);
+    if now == seen.updated {
+        now + SignedDuration::from_secs(1)
+    } else {
+        now
+    }
+}
+
+/// Compat: galaxy stores whole seconds.
+fn seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

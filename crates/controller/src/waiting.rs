@@ -1,0 +1,150 @@
+//! The pods that wait for an address, and how they are woken.
+//!
+//! A pod that the extender refuses is not tried again for minutes, unless the pod
+//! itself changes. So whoever makes room wakes whoever waits for it, by an
+//! annotation on the waiting pod.
+//!
+//! - [`line`]: who waits, and who may be woken when.
+//! - [`rooms`]: what there is to get, and whom that concerns.
+//! - [`waker`]: looks who fits, and wakes them.
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use floe_core::{
+    ipam::key::HolderKey,
+    schedule::{claimant::Claimant, wake},
+};
+use tokio::{sync::Notify, time::Instant};
+
+use self::{
+    line::{Called, Line},
+    rooms::Rooms,
+};
+use crate::claims::Claim;
+
+mod line;
+mod rooms;
+mod waker;
+
+pub use self::waker::Waker;
+
+/// The annotation that wakes a pod. Its value is the time, so that it is another
+/// one each time.
+pub const WOKEN: &str = "floe.dev/woken";
+
+/// The pods that wait, as far as this process refused them.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    line: Mutex<Line>,
+    /// What there is to get that the waker has not looked at yet.
+    rooms: Mutex<Rooms>,
+    notify: Notify,
+}
+
+/// What there is to get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// An address that anybody may have.
+    Address(IpAddr),
+    /// An address, or a place in the limits, of a group.
+    InGroup(HolderKey),
+    /// Something that may concern any pod: the configuration or the nodes.
+    Anywhere,
+}
+
+impl Waiting {
+    /// A pod was refused and waits from now on, or goes on waiting. May be called
+    /// while the books are looked at, so that no room is missed in between.
+    pub fn refused(&self, claim: &Claim) {
+        let in_vain = self.line(|line| line.refused(claim, Instant::now()));
+        // What it was woken for is still there, for somebody else.
+        if let Some(rooms) = in_vain {
+            self.rooms(|all| all.join(&rooms));
+        }
+    }
+
+    /// A pod waits no longer: it was let through, or is gone.
+    pub fn leave(&self, uid: &str) {
+        // Others may have waited only because this one went first.
+        if let Some(group) = self.line(|line| line.leave(uid)) {
+            self.room(Room::InGroup(group));
+        }
+    }
+
+    /// The pod of a newer revision of the same workload that waits as well and
+    /// has to go first.
+    pub fn ahead_of(&self, claimant: &Claimant, revision: u64) -> Option<wake::Waiting> {
+        let ahead = self.newer(claimant, revision);
+        ahead.into_iter().next().map(|(pod, _)| pod)
+    }
+
+    /// The pods of newer revisions of the same workload that wait as well, the
+    /// first ones only, in the order in which they go. Those that do not come when
+    /// they are called are left out.
+    pub fn newer(&self, claimant: &Claimant, revision: u64) -> Vec<(wake::Waiting, Claimant)> {
+        self.line(|line| line.newer(claimant, revision, Instant::now()))
+    }
+
+    /// There may be room for somebody; the waker looks who that is. Never waits.
+    pub fn room(&self, room: Room) {
+        self.rooms(|rooms| rooms.add(room));
+    }
+
+    /// Waits until there is something to look at, and takes all of it.
+    async fn news(&self) -> Rooms {
+        loop {
+            let noticed = self.0.notify.notified();
+            let rooms = self.take_rooms();
+            if !rooms.is_empty() {
+                return rooms;
+            }
+            noticed.await;
+        }
+    }
+
+    fn take_rooms(&self) -> Rooms {
+        let mut rooms = self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *rooms)
+    }
+
+    /// Whom this concerns, in the order in which they are to be woken.
+    fn called(&self, rooms: &Rooms, is_regular: bool) -> Vec<Called> {
+        self.line(|line| line.called(rooms, is_regular, Instant::now()))
+    }
+
+    /// These are being woken.
+    fn woken(&self, uids: &[&str], rooms: &Arc<Rooms>) {
+        self.line(|line| line.woken(uids, rooms, Instant::now()));
+    }
+
+    /// Nobody waits any more, as far as this process is concerned.
+    fn clear(&self) {
+        self.line(|line| *line = Line::default());
+        self.take_rooms();
+    }
+
+    /// Those leave who are not among these.
+    fn keep(&self, is_there: impl Fn(&str) -> bool) {
+        for uid in self.line(|line| line.without(is_there, Instant::now())) {
+            self.leave(&uid);
+        }
+    }
+
+    fn line<R>(&self, look: impl FnOnce(&mut Line) -> R) -> R {
+        look(&mut self.0.line.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn rooms(&self, change: impl FnOnce(&mut Rooms)) {
+        change(&mut self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.notify.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;
