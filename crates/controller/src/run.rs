@@ -3,7 +3,6 @@
 
 use std::{future::Future, io, net::SocketAddr};
 
-use floe_core::config::FileConfig;
 use kube::Client;
 use tokio::{
     net::TcpListener,
@@ -15,36 +14,25 @@ use tracing::info;
 
 use crate::{
     addresses::{self, ConfigMapRef, InitError, Intake, Settings},
-    adopt::Adopter,
     apiserver::{self, ClientError, Pace},
-    binder::Binder,
-    claims::Claims,
-    cloud::Cloud,
-    cluster::{self, Cluster, Workloads},
     config::Config,
     contact::Contact,
     definitions,
-    desk::Desk,
     events::{self, Events},
-    extender::{self, Extender, Reloader, TlsError},
+    extender::{self, Reloader, TlsError},
     health::{self, Probes},
     leader::{self, Elector, Standing},
-    marks::Marker,
     metrics::{self, Metrics},
-    pools::Preallocator,
-    reclaim::Reclaimer,
-    records::Records,
-    report::Reporter,
     stop::{self, Stop},
     store::{self, Feeds, Store},
-    turns::Turns,
     version,
-    waiting::{Waiting, Waker},
 };
 
 mod doors;
+mod float_ips;
 
 use doors::Doors;
+use float_ips::Surroundings;
 
 /// Why the controller ended although nobody has asked it to.
 #[derive(Debug, thiserror::Error)]
@@ -171,7 +159,14 @@ fn start(
         defined,
     };
     tasks.start(|stop| store::feed(feeds, stop));
-    let extender = float_ips(tasks, &client, &file, &store, &metrics, events, &standing)?;
+    let surroundings = Surroundings {
+        client,
+        store: store.clone(),
+        metrics: metrics.clone(),
+        events,
+        standing: standing.clone(),
+    };
+    let extender = float_ips::start(tasks, surroundings, &file)?;
     let warmth = store.warmth();
     let secrets = doors.tls.as_ref().map(Reloader::secrets);
     if let Some(tls) = doors.tls {
@@ -192,117 +187,6 @@ fn start(
     tasks.serve(doors.health, probes.merge(figures.clone()));
     tasks.serve(doors.api, figures);
     Ok(())
-}
-
-/// Starts everything that gives addresses to pods and takes them back.
-fn float_ips(
-    tasks: &mut Tasks,
-    client: &Client,
-    file: &FileConfig,
-    store: &Store,
-    metrics: &Metrics,
-    events: Events,
-    standing: &watch::Receiver<Standing>,
-) -> Result<Extender, Error> {
-    let (client, store, metrics) = (client.clone(), store.clone(), metrics.clone());
-    let cluster = Cluster::new();
-    let feeds = cluster::Feeds {
-        client: client.clone(),
-        cluster: cluster.clone(),
-        store: store.clone(),
-    };
-    tasks.start(|stop| cluster::feed(feeds, stop));
-
-    let workloads = Workloads::new(client.clone(), cluster.clone());
-    let (waiting, turns) = (Waiting::default(), Turns::default());
-    let claims = Claims::new(
-        client.clone(),
-        cluster.clone(),
-        workloads.clone(),
-        store.clone(),
-        waiting.clone(),
-    );
-    let records = Records::new(client.clone(), store.clone(), metrics.clone());
-    let cloud = Cloud::new(file.cloud_provider.as_deref(), &metrics)?;
-    let reporter = Reporter::new(events.clone(), metrics.clone());
-
-    let waker = Waker {
-        client: client.clone(),
-        claims: claims.clone(),
-        cluster: cluster.clone(),
-        store: store.clone(),
-        waiting: waiting.clone(),
-        metrics: metrics.clone(),
-        standing: standing.clone(),
-    };
-    tasks.start(|stop| waker.run(stop));
-    let reclaimer = Reclaimer {
-        client: client.clone(),
-        cluster: cluster.clone(),
-        workloads,
-        store: store.clone(),
-        records: records.clone(),
-        cloud: cloud.clone(),
-        turns: turns.clone(),
-        waiting: waiting.clone(),
-        reporter: reporter.clone(),
-        metrics: metrics.clone(),
-        standing: standing.clone(),
-        interval: file.resync_interval,
-    };
-    tasks.start(|stop| reclaimer.run(stop));
-    let adopter = Adopter {
-        claims: claims.clone(),
-        cluster: cluster.clone(),
-        store: store.clone(),
-        records: records.clone(),
-        turns: turns.clone(),
-        reporter: reporter.clone(),
-        metrics: metrics.clone(),
-        standing: standing.clone(),
-    };
-    tasks.start(|stop| adopter.run(stop));
-    let preallocator = Preallocator {
-        store: store.clone(),
-        records: records.clone(),
-        events: events.clone(),
-        metrics: metrics.clone(),
-        standing: standing.clone(),
-    };
-    tasks.start(|stop| preallocator.run(stop));
-    let marker = Marker {
-        store: store.clone(),
-        records: records.clone(),
-        standing: standing.clone(),
-    };
-    tasks.start(|stop| marker.run(stop));
-
-    let desk = Desk {
-        claims: claims.clone(),
-        cluster: cluster.clone(),
-        store: store.clone(),
-        waiting: waiting.clone(),
-        turns: turns.clone(),
-        reporter: reporter.clone(),
-        metrics: metrics.clone(),
-    };
-    let binder = Binder {
-        client,
-        claims,
-        cluster,
-        store,
-        records,
-        cloud,
-        turns,
-        waiting,
-        reporter,
-        metrics,
-    };
-    Ok(Extender {
-        desk,
-        binder,
-        standing: standing.clone(),
-    })
 }
 
 /// Starts the writer of Events.

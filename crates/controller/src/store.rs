@@ -51,6 +51,10 @@ impl Default for Store {
 
 /// Which of the first lists are in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each list is in or not, whatever the others are"
+)]
 pub struct Warmth {
     /// All records of addresses.
     pub records: bool,

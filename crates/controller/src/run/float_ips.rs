@@ -1,0 +1,166 @@
+//! Wiring of everything that gives addresses to pods and takes them back.
+
+use floe_core::config::FileConfig;
+use kube::Client;
+use tokio::sync::watch;
+
+use super::{Error, Tasks};
+use crate::{
+    adopt::Adopter,
+    binder::Binder,
+    claims::Claims,
+    cloud::Cloud,
+    cluster::{self, Cluster, Workloads},
+    desk::Desk,
+    events::Events,
+    extender::Extender,
+    leader::Standing,
+    marks::Marker,
+    metrics::Metrics,
+    pools::Preallocator,
+    reclaim::Reclaimer,
+    records::Records,
+    report::Reporter,
+    store::Store,
+    turns::Turns,
+    waiting::{Waiting, Waker},
+};
+
+/// What the rest of the process has to offer.
+pub struct Surroundings {
+    /// The way to the API server.
+    pub client: Client,
+    /// The books.
+    pub store: Store,
+    /// Where it is counted.
+    pub metrics: Metrics,
+    /// Where it is told.
+    pub events: Events,
+    /// Whether this process leads.
+    pub standing: watch::Receiver<Standing>,
+}
+
+/// Starts everything that gives addresses to pods and takes them back.
+pub fn start(
+    tasks: &mut Tasks,
+    surroundings: Surroundings,
+    file: &FileConfig,
+) -> Result<Extender, Error> {
+    let Surroundings {
+        client,
+        store,
+        metrics,
+        events,
+        standing,
+    } = surroundings;
+    let cluster = Cluster::new();
+    let feeds = cluster::Feeds {
+        client: client.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+    };
+    tasks.start(|stop| cluster::feed(feeds, stop));
+
+    let workloads = Workloads::new(client.clone(), cluster.clone());
+    let (waiting, turns) = (Waiting::default(), Turns::default());
+    let claims = Claims::new(
+        client.clone(),
+        cluster.clone(),
+        workloads.clone(),
+        store.clone(),
+        waiting.clone(),
+    );
+    let records = Records::new(client.clone(), store.clone(), metrics.clone());
+    let cloud = Cloud::new(file.cloud_provider.as_deref(), &metrics)?;
+    let reporter = Reporter::new(events.clone(), metrics.clone());
+
+    let waker = Waker {
+        client: client.clone(),
+        claims: claims.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+        waiting: waiting.clone(),
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| waker.run(stop));
+    let reclaimer = Reclaimer {
+        client: client.clone(),
+        cluster: cluster.clone(),
+        workloads,
+        store: store.clone(),
+        records: records.clone(),
+        cloud: cloud.clone(),
+        turns: turns.clone(),
+        waiting: waiting.clone(),
+        reporter: reporter.clone(),
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+        interval: file.resync_interval,
+    };
+    tasks.start(|stop| reclaimer.run(stop));
+    let adopter = Adopter {
+        claims: claims.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+        records: records.clone(),
+        turns: turns.clone(),
+        reporter: reporter.clone(),
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| adopter.run(stop));
+    keep_tidy(tasks, &store, &records, events, &metrics, &standing);
+
+    let desk = Desk {
+        claims: claims.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+        waiting: waiting.clone(),
+        turns: turns.clone(),
+        reporter: reporter.clone(),
+        metrics: metrics.clone(),
+    };
+    let binder = Binder {
+        client,
+        claims,
+        cluster,
+        store,
+        records,
+        cloud,
+        turns,
+        waiting,
+        reporter,
+        metrics,
+    };
+    Ok(Extender {
+        desk,
+        binder,
+        standing,
+    })
+}
+
+/// Starts what looks after records that no pod is about.
+fn keep_tidy(
+    tasks: &mut Tasks,
+    store: &Store,
+    records: &Records,
+    events: Events,
+    metrics: &Metrics,
+    standing: &watch::Receiver<Standing>,
+) {
+    let preallocator = Preallocator {
+        store: store.clone(),
+        records: records.clone(),
+        events,
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| preallocator.run(stop));
+    let marker = Marker {
+        store: store.clone(),
+        records: records.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| marker.run(stop));
+}
