@@ -34,7 +34,7 @@ spec: { key: pool__reserved-for-node_, policy: 2 }
 ";
 
 /// Waits until every controller's metrics have a line.
-async fn every_controller_counts(cluster: &Cluster, line: &str) -> Result<()> {
+pub async fn every_controller_counts(cluster: &Cluster, line: &str) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client().await?, floe::NAMESPACE);
     let outside = cluster.outside().await?;
     wait::until(&format!("metrics have {line}"), LIMIT, async || {

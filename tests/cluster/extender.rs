@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::{Json, Router, routing::post};
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::{shared, wait};
+use floe_testbed::floe;
 use floe_testbed::supervisor::addresses::{CONTROL_PLANE, EXTENDER_PORT, EXTENDER_SERVICE};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
@@ -82,7 +83,9 @@ async fn bind(client: &kube::Client, body: &Value) -> Result<()> {
 #[tokio::test]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn the_scheduler_asks_the_extender_about_float_ip_pods_only() -> Result<()> {
-    let cluster = shared::together().await;
+    // Alone: there is one address for an extender, and others want floe's there.
+    let cluster = shared::alone().await;
+    floe::withdraw_extender(&cluster)?;
     let namespace = TestNamespace::create(&cluster, "extender").await?;
     let extender = Extender {
         client: cluster.client().await?,
@@ -143,6 +146,7 @@ ports: [{{ port: {port} }}]
     )
     .await?;
     server.abort();
+    namespace.kubectl(&["delete", "service", "extender"])?;
 
     assert_ne!(bound, "node-1");
     let filtered = extender.calls("filter");

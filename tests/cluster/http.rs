@@ -17,16 +17,30 @@ pub fn get(from: &HostRef, to: SocketAddr) -> Result<String> {
 
 /// As [`get`], for a path.
 pub fn get_path(from: &HostRef, to: SocketAddr, path: &str) -> Result<String> {
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
     from.network()?
-        .run(|| {
-            let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer)
-        })
+        .run(|| converse(to, &request))
         .with_context(|| format!("{to} from {}", from.name))
+}
+
+/// What `to` answers to a POST of a body of some kind, as [`get_path`].
+pub fn post(from: &HostRef, to: SocketAddr, path: &str, kind: &str, body: &str) -> Result<String> {
+    let length = body.len();
+    let request = format!(
+        "POST {path} HTTP/1.0\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    from.network()?
+        .run(|| converse(to, &request))
+        .with_context(|| format!("{to} from {}", from.name))
+}
+
+fn converse(to: SocketAddr, request: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 /// The address of a running pod.

@@ -1,14 +1,30 @@
-//! Tests on a real cluster, which all of them share.
+//! Tests on a real cluster, which all of them share; those of float IPs have
+//! another one, see `racks`.
 //!
 //! Tests that break something everybody uses take the cluster alone.
 
 mod addresses;
+mod adoption;
 mod api_server;
+mod bad_input;
 mod connectivity;
 mod controller;
+mod custom_workloads;
 mod extender;
+mod float_ips;
+mod holdings;
 mod http;
 mod images;
+mod leader_killed;
 mod node_faults;
+mod node_loss;
+mod policies;
+mod pools;
+mod racks;
+mod ranges;
+mod reconfiguration;
+mod reservations;
+mod rollout;
+mod whole_nodes;
 
 pub use floe_testbed::cluster::wait::SETTLED as LIMIT;

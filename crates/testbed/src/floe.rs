@@ -1,19 +1,23 @@
 //! floe itself on a cluster: its images made from what was just built, its
 //! manifests applied as they are in the tree.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
+use serde_json::json;
 
 use crate::cluster::{Cluster, wait};
 use crate::command;
 use crate::host::sibling_program;
 use crate::image::Image;
+use crate::supervisor::addresses::{EXTENDER_PORT, EXTENDER_SERVICE};
+use crate::supervisor::fake_nodes;
 
 /// The namespace that floe lives in.
 pub const NAMESPACE: &str = "kube-system";
@@ -22,9 +26,18 @@ pub const CONTROLLER: &str = "app.kubernetes.io/name=floe-controller";
 
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
 const LEASE: &str = "galaxy-ipam";
+/// The Service at which the scheduler finds the extender.
+const EXTENDER: &str = "floe-extender";
+/// The Deployment and the program of the controller.
+const DEPLOYMENT: &str = "floe-controller";
 
 /// Installs floe, or upgrades it, and waits until it is ready.
 pub fn install(cluster: &Cluster) -> Result<()> {
+    install_with(cluster, &[])
+}
+
+/// As [`install`], with variables in the controllers' environment.
+pub fn install_with(cluster: &Cluster, variables: &[(&str, &str)]) -> Result<()> {
     let digest = Image::empty()
         .program(&sibling_program("floe-controller")?, "floe-controller")?
         .store(&cluster.paths().registry(), &["floe/controller"])
@@ -46,8 +59,93 @@ pub fn install(cluster: &Cluster) -> Result<()> {
     )?;
     let manifest = fs::read_to_string(Path::new(DEPLOY).join("controller.yaml"))?;
     let image = format!("floe/controller:{tag}");
-    cluster.apply(&manifest.replace("floe/controller:dev", &image), NAMESPACE)?;
-    wait_for_rollout(cluster, NAMESPACE, "floe-controller")
+    let manifest = manifest.replace("floe/controller:dev", &image);
+    cluster.apply(&for_testbed(&manifest, variables)?, NAMESPACE)?;
+    publish_extender(cluster)?;
+    wait_until_ready(cluster)
+}
+
+/// Waits until all controllers are ready.
+pub fn wait_until_ready(cluster: &Cluster) -> Result<()> {
+    wait_for_rollout(cluster, NAMESPACE, DEPLOYMENT)
+}
+
+/// Has so many controllers run, and waits until they do, or until all are gone.
+/// The records of addresses stay.
+pub fn scale(cluster: &Cluster, replicas: u8) -> Result<()> {
+    let deployment = format!("deployment/{DEPLOYMENT}");
+    let wanted = format!("--replicas={replicas}");
+    let kubectl = |arguments: &[&str]| {
+        let mut kubectl = cluster.kubectl();
+        command::read(kubectl.args(["--namespace", NAMESPACE]).args(arguments))
+    };
+    kubectl(&["scale", &deployment, &wanted])?;
+    if replicas > 0 {
+        return wait_until_ready(cluster);
+    }
+    let gone = ["wait", "pod", "--for=delete", "--timeout=60s", "--selector"];
+    kubectl(&[&gone[..], &[CONTROLLER]].concat())?;
+    Ok(())
+}
+
+/// Gives the extender the address at which the scheduler looks for it.
+pub fn publish_extender(cluster: &Cluster) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let (key, name) = CONTROLLER.split_once('=').context("a label has a value")?;
+    let service = format!(
+        "
+apiVersion: v1
+kind: Service
+metadata: {{ name: {EXTENDER} }}
+spec:
+  clusterIP: {EXTENDER_SERVICE}
+  selector: {{ {key}: {name} }}
+  ports: [{{ port: {EXTENDER_PORT} }}]
+"
+    );
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match cluster.apply(&service, NAMESPACE) {
+            Ok(()) => return Ok(()),
+            // A Service that had the address before may still be going.
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(200)),
+            Err(error) => return Err(error).context("cannot publish the extender"),
+        }
+    }
+}
+
+/// Takes the address from the extender, so that another one can have it.
+pub fn withdraw_extender(cluster: &Cluster) -> Result<()> {
+    let service = ["delete", "service", EXTENDER, "--ignore-not-found"];
+    let mut kubectl = cluster.kubectl();
+    command::read(kubectl.args(["--namespace", NAMESPACE]).args(service))?;
+    Ok(())
+}
+
+/// The manifest with variables, and with pods that keep off fake nodes, which start
+/// no containers.
+fn for_testbed(manifest: &str, variables: &[(&str, &str)]) -> Result<String> {
+    const OF_POD: &str = "      serviceAccountName: floe-controller\n";
+    const OF_CONTAINER: &str = "          env:\n";
+    for anchor in [OF_POD, OF_CONTAINER] {
+        let found = manifest.matches(anchor).count();
+        anyhow::ensure!(found == 1, "the manifest has {found} times {anchor:?}");
+    }
+    let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{ "matchExpressions": [
+            { "key": fake_nodes::LABEL, "operator": "DoesNotExist" },
+        ] }],
+    } } });
+    // JSON is YAML.
+    let affinity = format!("{OF_POD}      affinity: {affinity}\n");
+    let mut environment = OF_CONTAINER.to_owned();
+    for (name, value) in variables {
+        let variable = json!({ "name": name, "value": value });
+        writeln!(environment, "            - {variable}")?;
+    }
+    Ok(manifest
+        .replace(OF_POD, &affinity)
+        .replace(OF_CONTAINER, &environment))
 }
 
 /// Applies one of the samples in `deploy/examples`, and waits for its Deployment
@@ -62,8 +160,26 @@ pub fn install_example(cluster: &Cluster, name: &str) -> Result<()> {
     wait_for_rollout(cluster, "default", name)
 }
 
+/// A controller that leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    /// Its pod.
+    pub pod: String,
+    /// The name of the process in the lease; a new process has a new one.
+    pub identity: String,
+}
+
 /// Waits until one of the running controllers leads, and names its pod.
 pub async fn leader(cluster: &Cluster, limit: Duration) -> Result<String> {
+    Ok(leader_after(cluster, None, limit).await?.pod)
+}
+
+/// Waits until another process leads than the one before.
+pub async fn leader_after(
+    cluster: &Cluster,
+    before: Option<&Leader>,
+    limit: Duration,
+) -> Result<Leader> {
     let client = cluster.client().await?;
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     let pods: Api<Pod> = Api::namespaced(client, NAMESPACE);
@@ -73,17 +189,24 @@ pub async fn leader(cluster: &Cluster, limit: Duration) -> Result<String> {
             .await?
             .spec
             .and_then(|spec| spec.holder_identity);
-        let holder = holder.unwrap_or_default();
+        let identity = holder.unwrap_or_default();
         // The identity is the host name, which is the pod's, and a random part.
-        let leader = holder.split('_').next().unwrap_or_default();
+        let pod = identity.split('_').next().unwrap_or_default().to_owned();
         let controllers = pods.list(&ListParams::default().labels(CONTROLLER)).await?;
-        let leads = controllers.items.iter().any(|pod| {
-            pod.metadata.name.as_deref() == Some(leader)
-                && pod.metadata.deletion_timestamp.is_none()
+        let leads = controllers.items.iter().any(|it| {
+            it.metadata.name.as_ref() == Some(&pod) && it.metadata.deletion_timestamp.is_none()
         });
-        Ok(leads.then(|| leader.to_owned()))
+        let is_new = before.is_none_or(|before| before.identity != identity);
+        Ok((leads && is_new).then_some(Leader { pod, identity }))
     })
     .await
+}
+
+/// Kills the process of a leader without warning. Its node starts it again, as
+/// somebody new.
+pub async fn kill(cluster: &Cluster, leader: &Leader) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(cluster.client().await?, NAMESPACE);
+    cluster.kill_in_pod(&pods.get(&leader.pod).await?, DEPLOYMENT)
 }
 
 fn wait_for_rollout(cluster: &Cluster, namespace: &str, deployment: &str) -> Result<()> {

@@ -108,10 +108,12 @@ impl Workload {
                 WhyUnsupported::PodNameWithoutIndex
             }
             ReleasePolicy::Never => return Ok(()),
-            ReleasePolicy::Immutable => match self.scale() {
-                Scale::Yes => return Ok(()),
-                Scale::No => WhyUnsupported::NoReplicas,
-                Scale::Unreadable { why } => WhyUnsupported::ScaleUnreadable { why: why.clone() },
+            ReleasePolicy::Immutable => match (self.scale(), self.unreadable()) {
+                (Scale::No, _) => WhyUnsupported::NoReplicas,
+                (Scale::Unreadable { why }, _) | (Scale::Yes, Some(why)) => {
+                    WhyUnsupported::ScaleUnreadable { why: why.clone() }
+                }
+                (Scale::Yes, None) => return Ok(()),
             },
         };
         Err(Unsupported {
@@ -127,6 +129,16 @@ impl Workload {
             AppKind::Deployment | AppKind::ReplicaSet | AppKind::StatefulSet => &Scale::Yes,
             AppKind::ReplicaSetOf(_) | AppKind::Custom(_) => &self.scale,
             AppKind::Job | AppKind::DaemonSet | AppKind::Bare => &Scale::No,
+        }
+    }
+
+    /// Why the replicas of a custom workload cannot be read, most likely because a
+    /// right is missing. Nothing would ever tell when its addresses are free, so
+    /// that is said before a pod gets one. Built-in workloads are floe's own affair.
+    fn unreadable(&self) -> Option<&String> {
+        match (&self.app.kind, &self.state) {
+            (AppKind::ReplicaSetOf(_) | AppKind::Custom(_), State::Unreadable { why }) => Some(why),
+            _ => None,
         }
     }
 

@@ -109,6 +109,21 @@ impl Cluster {
         self.request(Request::CutOff { host, cut: false }).await
     }
 
+    /// Has the scheduler send whole nodes to its extender, or their names only, and
+    /// starts it again.
+    pub async fn send_names_only(&self, names_only: bool) -> Result<()> {
+        const SETTING: &str = "\"nodeCacheCapable\":";
+        let file = self.paths().config().join("scheduler.yaml");
+        let settings = std::fs::read_to_string(&file)?;
+        let (before, now) = (
+            format!("{SETTING}{}", !names_only),
+            format!("{SETTING}{names_only}"),
+        );
+        self.stop(CONTROL_PLANE, "kube-scheduler").await?;
+        std::fs::write(&file, settings.replace(&before, &now))?;
+        self.start(CONTROL_PLANE, "kube-scheduler").await
+    }
+
     /// Mends everything: nodes are switched on, cables plugged, programs started.
     /// It takes nodes some seconds to be Ready again.
     pub async fn heal(&self) -> Result<()> {

@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::Api;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::{Cluster, wait};
 use crate::host::HostRef;
@@ -19,17 +21,25 @@ impl Cluster {
     /// inside use `kubectl exec`.
     pub fn pod_network(&self, pod: &Pod) -> Result<HostRef> {
         let name = pod.name_any();
-        let uid = pod
-            .uid()
-            .with_context(|| format!("pod {name} was never created"))?;
-        let group = format!("pod{uid}");
-        let anchor = processes()
-            .find(|pid| {
-                fs::read_to_string(format!("/proc/{pid}/cgroup"))
-                    .is_ok_and(|text| text.contains(&group))
-            })
+        let anchor = processes_of(pod)?
+            .next()
             .with_context(|| format!("pod {name} has no process on this machine"))?;
         Ok(HostRef { name, anchor })
+    }
+
+    /// Kills a program inside a running pod, without warning; its node starts the
+    /// container again.
+    pub fn kill_in_pod(&self, pod: &Pod, program: &str) -> Result<()> {
+        let is_it = |pid: &i32| {
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                // The kernel keeps fifteen letters of a name.
+                .is_ok_and(|name| program.get(..15).unwrap_or(program) == name.trim_end())
+        };
+        let pid = processes_of(pod)?
+            .find(is_it)
+            .with_context(|| format!("{program} does not run in pod {}", pod.name_any()))?;
+        kill(Pid::from_raw(pid), Signal::SIGKILL)?;
+        Ok(())
     }
 
     /// Waits until a node is Ready, or is not.
@@ -42,6 +52,16 @@ impl Cluster {
         })
         .await
     }
+}
+
+/// The processes of a pod, as the machine sees them.
+fn processes_of(pod: &Pod) -> Result<impl Iterator<Item = i32> + use<>> {
+    let uid = pod.uid();
+    let uid = uid.with_context(|| format!("pod {} was never created", pod.name_any()))?;
+    let group = format!("pod{uid}");
+    Ok(processes().filter(move |pid| {
+        fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&group))
+    }))
 }
 
 fn processes() -> impl Iterator<Item = i32> {

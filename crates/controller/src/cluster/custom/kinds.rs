@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_mins(5);
 
 /// How long an answer is good that people may be about to change, and the pause
 /// between two discoveries.
-const SHORT: Duration = Duration::from_secs(10);
+const SHORT: Duration = Duration::from_secs(1);
 
 /// The pause after a discovery that failed.
 const RETRY: Duration = Duration::from_secs(1);

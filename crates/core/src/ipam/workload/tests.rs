@@ -99,6 +99,20 @@ fn refusals_have_galaxys_texts_and_stable_reasons() {
 }
 
 #[test]
+fn a_custom_workload_that_cannot_be_read_is_told_before_a_pod_gets_an_address() {
+    let why = String::from("may not list foos.test.org");
+    for kind in [custom(), rollout(), AppKind::StatefulSet] {
+        let mut workload = workload(kind.clone(), Scale::Yes);
+        workload.state = State::Unreadable { why: why.clone() };
+        let refusal = |policy| workload.supports(policy, "foo-0").err().map(|e| e.why);
+        let wanted = (kind != AppKind::StatefulSet)
+            .then(|| WhyUnsupported::ScaleUnreadable { why: why.clone() });
+        assert_eq!(refusal(ReleasePolicy::Immutable), wanted, "{kind:?}");
+        assert_eq!(refusal(ReleasePolicy::Never), None, "{kind:?}");
+    }
+}
+
+#[test]
 fn a_missing_field_means_one_replica() {
     let exists = |replicas| State::Exists {
         replicas,
