@@ -31,7 +31,8 @@ async fn show() -> Result<()> {
     };
     Step::run("installing floe and a sample on the cluster", || {
         floe::install(&cluster)?;
-        floe::install_example(&cluster, "hello")
+        floe::configure_example(&cluster)?;
+        floe::install_example(&cluster, "nginx-never", "nginx-deployment")
     })?;
     let screen = screen(&cluster).await?;
     if new {
@@ -72,6 +73,7 @@ async fn screen(cluster: &Cluster) -> Result<String> {
             &format!("--output=custom-columns={shown}"),
         ],
     )?;
+    let records = kubectl(cluster, &["get", "fip"])?;
     let kubectl = "cargo xtask cluster kubectl --";
     Ok(format!(
         "
@@ -79,10 +81,17 @@ floe runs on a local cluster of {size}.
 
 {nodes}
 {pods}
+Each nginx has a float IP, which the Deployment keeps even when it is deleted:
+
+{records}
 {leader} leads; another one takes over when it goes.
 
 Try next:
-  {kubectl} get pods -A -o wide
+  {kubectl} delete deployment nginx-deployment
+  {kubectl} get fip
+  {kubectl} apply -f deploy/examples/nginx-never.yaml
+  {kubectl} get fip
+  {kubectl} describe pod -l app=nginx
   {kubectl} -n kube-system delete pod {leader}
   {kubectl} -n kube-system get lease galaxy-ipam
   {kubectl} -n kube-system logs deployment/floe-controller
@@ -94,6 +103,7 @@ Your own kubectl works too:
 ",
         nodes = indent(&nodes),
         pods = indent(&pods),
+        records = indent(&records),
         kubeconfig = cluster.paths().kubeconfig().display(),
     ))
 }

@@ -1,14 +1,14 @@
 //! `floe-controller`, the control plane of floe.
 //!
-//! **What it is for.** One process per replica that decides, for the whole
-//! cluster, which pod or node holds which floating IP. Today it knows the
-//! address configuration and all records of addresses, and says so; it takes
-//! part in a leader election and reports its health.
+//! **What it is for.** One process per replica that sees to it, for the whole
+//! cluster, which pod holds which floating IP: it answers the scheduler, binds
+//! pods with their addresses, takes back what pods leave, and tells why.
 //!
 //! **What it never does.** It touches no network interface; that is the
 //! agent's work. It takes no decision itself: those are in `floe-core`.
 //!
-//! **Neighbours.** Below: `floe-core` and `floe-api`. Above: nothing.
+//! **Neighbours.** Below: `floe-core`, `floe-api` and `floe-providers`. Above:
+//! nothing.
 
 #![forbid(unsafe_code)]
 

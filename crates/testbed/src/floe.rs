@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, wait};
 use crate::command;
 use crate::host::sibling_program;
 use crate::image::Image;
-use crate::supervisor::addresses::{EXTENDER_PORT, EXTENDER_SERVICE};
+use crate::supervisor::addresses::{EXTENDER_PORT, EXTENDER_SERVICE, NODES};
 use crate::supervisor::fake_nodes;
 
 /// The namespace that floe lives in.
@@ -148,16 +148,26 @@ fn for_testbed(manifest: &str, variables: &[(&str, &str)]) -> Result<String> {
         .replace(OF_CONTAINER, &environment))
 }
 
-/// Applies one of the samples in `deploy/examples`, and waits for its Deployment
-/// of the same name.
-pub fn install_example(cluster: &Cluster, name: &str) -> Result<()> {
+/// Applies one of the samples in `deploy/examples`, and waits for its Deployment.
+pub fn install_example(cluster: &Cluster, name: &str, deployment: &str) -> Result<()> {
+    cluster.apply(&example(name)?, "default")?;
+    wait_for_rollout(cluster, "default", deployment)
+}
+
+/// Applies the sample of an address configuration, for the nodes of the testbed.
+pub fn configure_example(cluster: &Cluster) -> Result<()> {
+    const SAMPLE: &str = r#""routableSubnet":"10.0.0.0/16""#;
+    let manifest = example("addresses")?;
+    anyhow::ensure!(manifest.contains(SAMPLE), "the sample has no {SAMPLE}");
+    let nodes = format!(r#""routableSubnet":"{NODES}""#);
+    cluster.apply(&manifest.replace(SAMPLE, &nodes), NAMESPACE)
+}
+
+fn example(name: &str) -> Result<String> {
     let file = Path::new(DEPLOY)
         .join("examples")
         .join(format!("{name}.yaml"));
-    let manifest = fs::read_to_string(&file)
-        .with_context(|| format!("there is no example {}", file.display()))?;
-    cluster.apply(&manifest, "default")?;
-    wait_for_rollout(cluster, "default", name)
+    fs::read_to_string(&file).with_context(|| format!("there is no example {}", file.display()))
 }
 
 /// A controller that leads.

@@ -36,8 +36,7 @@ impl Reclaimer {
             uid: &pod.uid,
             finished: pod.phase == Phase::Finished,
         });
-        self.store
-            .read(|books| suspicion(books.ledger(), record, cached))
+        suspicion(record, cached)
     }
 }
 

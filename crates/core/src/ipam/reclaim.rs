@@ -76,7 +76,14 @@ impl Leftovers {
 /// Whether what becomes of a record depends on what its workload wants.
 pub fn asks_the_workload(ledger: &Ledger, record: &Record) -> bool {
     let pooled = record.key.parts().is_some_and(|parts| parts.pool.is_some());
-    record.policy == ReleasePolicy::Immutable && !pooled && !ledger.is_taken_out(record.ip)
+    record.policy == ReleasePolicy::Immutable && !pooled && !goes_with_its_pod(ledger, record)
+}
+
+/// Whether an address is free as soon as its pod goes, because it was taken out of
+/// the configuration. What waits without a pod stays as its policy says: a mistake
+/// in the configuration that is mended soon must not cost anybody an address.
+fn goes_with_its_pod(ledger: &Ledger, record: &Record) -> bool {
+    !record.is_idle() && ledger.is_taken_out(record.ip)
 }
 
 /// Decides about records that one pod has left. Reserved ones, and those whose
@@ -102,7 +109,7 @@ pub fn settle(ledger: &Ledger, left: &[Left<'_>]) -> Vec<Settlement> {
         if record.reserved || parts.pod.is_empty() {
             continue;
         }
-        let verdict = if ledger.is_taken_out(record.ip) {
+        let verdict = if goes_with_its_pod(ledger, record) {
             Verdict {
                 departure,
                 fate: Fate::Free,
@@ -157,40 +164,43 @@ pub fn leftovers(ledger: &Ledger, workload: &Workload) -> Leftovers {
         return result;
     };
     let passes_on = app.kind.shares_spares();
-    let mut spares: BTreeMap<Family, Vec<Spare>> = BTreeMap::new();
+    let mut spares: BTreeMap<(Family, bool), Vec<Spare>> = BTreeMap::new();
     let idle = ledger
         .under(&key)
         .filter(|record| record.is_idle() && !record.reserved && is_of(record, app));
     for record in idle {
         let pod = record.key.parts().map_or("", |parts| parts.pod);
-        let outside = ledger.is_taken_out(record.ip);
         if !pod.is_empty() {
             let left = Left {
                 record,
                 departure: Departure::Missing,
                 workload,
             };
-            if outside || record.policy == ReleasePolicy::Immutable {
+            if record.policy == ReleasePolicy::Immutable {
                 let settled = settle(ledger, &[left]);
                 if settled.iter().any(|it| it.step != Step::Leave) {
                     result.pods.insert(pod.to_owned());
                 }
             }
         } else if passes_on && ledger.promised_to(record.ip).is_none() {
-            if outside {
-                let cause = Cause::OutsideConfiguration;
-                result.spares.push((record.clone(), cause));
-            } else {
-                spares.entry(family(record.ip)).or_default().push(Spare {
-                    ip: record.ip,
-                    policy: record.policy,
-                    updated: record.updated,
-                });
-            }
+            let kin = (family(record.ip), ledger.is_taken_out(record.ip));
+            spares.entry(kin).or_default().push(Spare {
+                ip: record.ip,
+                policy: record.policy,
+                updated: record.updated,
+            });
         }
     }
-    for (family, spares) in spares {
-        let group = standing(ledger, &key, family);
+    for ((family, outside), spares) in spares {
+        let group = if outside {
+            // Nobody can get them, so only a workload that wants nothing ends them.
+            Group {
+                records: spares.len(),
+                per_pod: NonZeroU32::MAX,
+            }
+        } else {
+            standing(ledger, &key, family)
+        };
         for (ip, cause) in slot::surplus(workload, false, group, &spares) {
             let record = ledger.record(ip);
             result.spares.extend(record.cloned().map(|it| (it, cause)));

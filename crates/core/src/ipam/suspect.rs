@@ -4,11 +4,7 @@
 //! directly. Whatever is not suspected needs no read, so that a check costs
 //! nothing where all is well.
 
-use super::{
-    ledger::{Ledger, Record},
-    owner::App,
-    policy::ReleasePolicy,
-};
+use super::{ledger::Record, owner::App, policy::ReleasePolicy};
 
 /// What to look at because of a record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,16 +35,15 @@ pub struct Cached<'a> {
 /// Left alone for good: reserved records, keys that name no workload, spares of
 /// IP pools, and what is kept for the next pod of a name by policy. Spares and
 /// kept addresses that only their workload can end lead to the workload.
-pub fn suspicion(ledger: &Ledger, record: &Record, pod: Option<Cached<'_>>) -> Option<Suspicion> {
+pub fn suspicion(record: &Record, pod: Option<Cached<'_>>) -> Option<Suspicion> {
     let parts = record.key.parts()?;
     if record.reserved || parts.app.is_empty() {
         return None;
     }
     let app = App::of_key(&parts, record.workload_note.as_deref())?;
-    let outside = ledger.is_taken_out(record.ip);
     let pooled = parts.pool.is_some();
     let waits_for_workload =
-        record.is_idle() && (outside || (record.policy == ReleasePolicy::Immutable && !pooled));
+        record.is_idle() && record.policy == ReleasePolicy::Immutable && !pooled;
     if parts.pod.is_empty() {
         let spare = !pooled && app.kind.shares_spares();
         return (spare && waits_for_workload).then_some(Suspicion::App(app));
@@ -56,7 +51,7 @@ pub fn suspicion(ledger: &Ledger, record: &Record, pod: Option<Cached<'_>>) -> O
     if pod.is_some_and(|pod| is_alive(record, pod)) {
         return None;
     }
-    if record.is_idle() && !app.kind.shares_spares() && !outside {
+    if record.is_idle() && !app.kind.shares_spares() {
         let kept = pooled || record.policy == ReleasePolicy::Never;
         if kept {
             return None;

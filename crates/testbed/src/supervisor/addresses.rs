@@ -25,6 +25,8 @@ pub const KUBERNETES_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 pub const EXTENDER_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 40);
 /// The port of the extender.
 pub const EXTENDER_PORT: u16 = 9040;
+/// The addresses of nodes.
+pub const NODES: &str = "10.200.0.0/16";
 /// The addresses of pods.
 pub const PODS: &str = "10.244.0.0/16";
 

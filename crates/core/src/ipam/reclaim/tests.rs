@@ -105,13 +105,17 @@ fn what_resync_does_with_vanished_pods() {
 #[test]
 fn an_address_outside_of_the_configuration_is_freed_with_its_holder() {
     let app = workload(AppKind::StatefulSet, "a", exists(1));
+    let step = |policy, uid: &str| {
+        let records = [record("10.99.0.1", "sts_ns1_a_a-0", policy, uid)];
+        step_of(&records, Departure::Missing, &app)
+    };
     for policy in [OnDelete, Immutable, Never] {
-        for uid in ["u", ""] {
-            let records = [record("10.99.0.1", "sts_ns1_a_a-0", policy, uid)];
-            let step = step_of(&records, Departure::Missing, &app);
-            assert_eq!(step, (Step::Free, Cause::OutsideConfiguration));
-        }
+        let freed = (Step::Free, Cause::OutsideConfiguration);
+        assert_eq!(step(policy, "u"), freed);
     }
+    // What waits without a pod stays: the configuration may be mended.
+    assert_eq!(step(Immutable, ""), (Step::Leave, Cause::StillWanted));
+    assert_eq!(step(Never, ""), (Step::Leave, Cause::PolicyNever));
 }
 
 #[test]
@@ -200,8 +204,11 @@ fn spares_go_when_the_workload_shrinks_or_goes() {
     });
     let never: Vec<Record> = never.collect();
     assert_eq!(count(&never, State::Gone), 0);
-    let outside = [record("10.99.0.1", "dp_ns1_a_", Never, "")];
-    assert_eq!(count(&outside, exists(3)), 1);
+    let outside = |policy| [record("10.99.0.1", "dp_ns1_a_", policy, "")];
+    assert_eq!(count(&outside(Never), State::Gone), 0);
+    assert_eq!(count(&outside(Immutable), exists(3)), 0);
+    assert_eq!(count(&outside(Immutable), exists(0)), 1);
+    assert_eq!(count(&outside(Immutable), State::Gone), 1);
     let reserved = all_idle.iter().map(|it| Record {
         reserved: true,
         ..it.clone()
