@@ -1,8 +1,9 @@
-//! The commands of this repository: `cargo xtask test`, `check`, `demo`, `cluster`.
+//! The commands of this repository: `cargo xtask test`, `check`, `demo`, `cluster`, `bench`.
 //!
 //! Never shipped and never linked by anything that is. What it starts comes
 //! from `floe-testbed`; this crate only asks for it and tells how it went.
 
+mod bench;
 mod child;
 mod cluster;
 mod demo;
@@ -39,6 +40,8 @@ enum Command {
     /// Start, look at and stop a local Kubernetes cluster
     #[command(subcommand)]
     Cluster(cluster::Command),
+    /// Measure what floe promises; the exit code says whether it holds
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(args),
         Command::Check => test::run(test::Args::check()),
         Command::Demo(args) => demo::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Bench(args) => bench::run(&args),
         Command::Cluster(command) => cluster::run(command).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

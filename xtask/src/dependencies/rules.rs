@@ -181,6 +181,13 @@ pub const RULES: &[Rule] = &[
         features: &[],
     },
     Rule {
+        name: "floe-bench",
+        may_use: EVERYTHING,
+        why: "it measures every part of the product, and nothing needs it",
+        never: &[],
+        features: &[],
+    },
+    Rule {
         name: "floe-tests",
         may_use: EVERYTHING,
         why: "tests see all, and nothing sees them",
@@ -197,7 +204,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Crates that exist for tests; nothing that is shipped may depend on them.
-pub const FOR_TESTS: &[&str] = &["floe-testbed", "floe-tests", "xtask"];
+pub const FOR_TESTS: &[&str] = &["floe-testbed", "floe-bench", "floe-tests", "xtask"];
 
 const PRODUCT: &[&str] = &[
     "floe-core",

@@ -1,0 +1,164 @@
+//! How fast addresses change hands in the books alone.
+//!
+//! Pods are replaced: one that holds an address goes, and another one of its
+//! workload comes. That is two operations. Releasing is to forget the record of
+//! the first one; allocating is to choose an address by [`bind`], with all that it
+//! looks at, and to enter the record. Half of the addresses are held, the free
+//! ones lie scattered, and the pods that go are taken at random from all of them,
+//! so large books really are worked on as a whole.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
+
+use floe_core::{
+    ipam::{
+        ledger::{Ledger, Record},
+        owner::AppKind,
+        policy::ReleasePolicy,
+    },
+    schedule::{bind::bind, claimant::Claimant},
+};
+use ipnet::IpNet;
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::{
+    clock::Turn,
+    scene::{self, Size},
+    table::{Figure, Row, Wanted},
+};
+
+const ROUNDS: usize = 7;
+const ROUND: Duration = Duration::from_millis(500);
+
+/// Measures small and large books in turns. Whatever else the machine does only
+/// makes a round slower, by taking its caches, so the fastest one counts.
+pub fn measure(size: Size) -> Vec<Row> {
+    let mut few = Scene::new(size.few_addresses);
+    let mut many = Scene::new(size.many_addresses);
+    let (mut fastest_few, mut fastest_many) = (0.0_f64, 0.0_f64);
+    for _ in 0..ROUNDS {
+        fastest_few = fastest_few.max(few.round());
+        fastest_many = fastest_many.max(many.round());
+    }
+    let few = Figure::PerSecond(fastest_few);
+    let many = Figure::PerSecond(fastest_many);
+    let name = |addresses: u32| format!("allocations and releases, {addresses} addresses");
+    let wanted = Wanted::AtLeast(Figure::PerSecond(1e6));
+    vec![
+        Row::new(name(size.few_addresses), few, wanted),
+        Row::new(name(size.many_addresses), many, Wanted::RatioAtLeast(0.25)).against(few),
+    ]
+}
+
+struct Scene {
+    ledger: Ledger,
+    subnet: IpNet,
+    /// The addresses that are held, each with the number of its holder's app.
+    held: Vec<(IpAddr, u32)>,
+    /// How many pods there were.
+    pods: u32,
+    random: u64,
+}
+
+impl Scene {
+    fn new(addresses: u32) -> Self {
+        let first = Ipv4Addr::new(10, 16, 0, 2);
+        let last = Ipv4Addr::from_bits(first.to_bits() + addresses - 1);
+        let entries = json!([{
+            "nodeSubnets": ["10.200.0.0/24"], "ips": [format!("{first}~{last}")],
+            "subnet": "10.16.0.0/12", "gateway": "10.16.0.1",
+        }]);
+        let config = scene::parse(&entries).expect("it is written here");
+        let mut scene = Self {
+            ledger: Ledger::new(config),
+            subnet: "10.200.0.0/24".parse().expect("it is written here"),
+            held: Vec::new(),
+            pods: 0,
+            random: 1,
+        };
+        for number in 0..addresses {
+            // Ten pods each, of which five will stay.
+            let app = number / 10;
+            let pod = scene.pod(app);
+            let ip = scene.allocate(&pod);
+            scene.held.push((ip, app));
+        }
+        let mut stays = false;
+        let ledger = &mut scene.ledger;
+        scene.held.retain(|(ip, _)| {
+            stays = !stays;
+            if !stays {
+                ledger.forget(*ip);
+            }
+            stays
+        });
+        scene
+    }
+
+    /// How many operations are done each second.
+    fn round(&mut self) -> f64 {
+        const BATCH: u32 = 1_000;
+        let mut took = Duration::ZERO;
+        let mut operations = 0_u32;
+        while took < ROUND {
+            // The pods are there before anybody decides about them.
+            let replace = |_| {
+                let position = self.random();
+                (position, self.pod(self.held[position].1))
+            };
+            let replaced: Vec<(usize, Claimant)> = (0..BATCH).map(replace).collect();
+            let start = Turn::now();
+            for (position, pod) in &replaced {
+                let (gone, _) = self.held[*position];
+                self.ledger.forget(gone).expect("it is held");
+                self.held[*position].0 = self.allocate(pod);
+            }
+            took += start.elapsed();
+            operations += 2 * BATCH;
+        }
+        f64::from(operations) / took.as_secs_f64()
+    }
+
+    fn allocate(&mut self, pod: &Claimant) -> IpAddr {
+        let ip = choose(&self.ledger, pod, self.subnet);
+        self.ledger.observe(record(pod, ip));
+        ip
+    }
+
+    /// Another pod of an app.
+    fn pod(&mut self, app: u32) -> Claimant {
+        self.pods += 1;
+        let app = format!("app-{app}");
+        let name = format!("{app}-7d4b9c6f5-{:07x}", self.pods);
+        scene::pod(AppKind::Deployment, &app, &name, ReleasePolicy::OnDelete)
+    }
+
+    /// A place among those that are held; the same ones in every run.
+    fn random(&mut self) -> usize {
+        let next = self.random.wrapping_mul(6_364_136_223_846_793_005);
+        self.random = next.wrapping_add(1);
+        let below = self.held.len() as u64;
+        usize::try_from((self.random >> 33) % below).expect("it is below a length")
+    }
+}
+
+fn choose(ledger: &Ledger, pod: &Claimant, subnet: IpNet) -> IpAddr {
+    let grant = bind(ledger, pod, subnet, Timestamp::UNIX_EPOCH);
+    grant.expect("half of the addresses are free").take[0].ip()
+}
+
+fn record(pod: &Claimant, ip: IpAddr) -> Record {
+    Record {
+        ip,
+        key: pod.key.clone(),
+        policy: pod.policy,
+        node: "node-1".to_owned(),
+        uid: pod.uid.clone(),
+        updated: Timestamp::UNIX_EPOCH,
+        reserved: false,
+        workload_note: None,
+    }
+}

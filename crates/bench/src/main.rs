@@ -1,0 +1,86 @@
+//! `floe-bench`, the benchmarks of floe.
+//!
+//! **What it is for.** It measures what floe promises, each figure beside a
+//! reference taken on the same machine, and says whether the promise holds. It
+//! is built in release mode and started by `cargo xtask bench`.
+//!
+//! **What it never does.** It ships with nothing, and no test depends on it:
+//! a slow machine must not fail a test.
+//!
+//! **Neighbours.** Below: `floe-core` and `floe-api`, measured directly;
+//! `floe-testbed`, which makes the cluster; and the program `floe-controller`,
+//! measured from outside. Above: nothing.
+
+#![forbid(unsafe_code)]
+
+mod books;
+mod clock;
+mod cluster;
+mod filter;
+mod scene;
+mod table;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use scene::Size;
+use table::Table;
+
+/// The benchmarks of floe. Use `cargo xtask bench`, which builds all they need.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Addresses for pods: the books, the extender, and the whole controller
+    Floatip {
+        /// Only one part
+        #[arg(long)]
+        only: Option<Part>,
+        /// A tenth of everything, to try the benchmarks themselves
+        #[arg(long)]
+        quick: bool,
+    },
+}
+
+/// What can be measured alone.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Decisions alone, without a cluster
+    Pure,
+    /// The controller on an API server; needs root
+    Cluster,
+}
+
+fn main() -> ExitCode {
+    let Command::Floatip { only, quick } = Cli::parse().command;
+    match run(only, if quick { Size::QUICK } else { Size::FULL }) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Measures and prints; whether everything holds.
+fn run(only: Option<Part>, size: Size) -> Result<bool> {
+    let mut table = Table::default();
+    if only != Some(Part::Cluster) {
+        table.extend(books::measure(size));
+        table.extend(filter::measure(size)?);
+    }
+    if only != Some(Part::Pure) {
+        let runtime = tokio::runtime::Runtime::new()?;
+        table.extend(runtime.block_on(cluster::measure(size))?);
+    }
+    write!(std::io::stdout().lock(), "{table}")?;
+    Ok(table.holds())
+}

@@ -1,0 +1,60 @@
+//! `cargo xtask bench`: builds the benchmarks in release mode and runs them.
+//!
+//! What is measured and what is wanted is in `floe-bench`; its table is the
+//! output of this command, and its exit code is this command's.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use floe_testbed::progress::Step;
+
+use crate::child::mortal;
+use crate::tools::cargo;
+
+/// Options of the benchmarks.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to measure, and options: `floatip`, `floatip --only pure`,
+    /// `floatip --quick`
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    Step::run("building the benchmarks", build)?;
+    let program = target_folder().join("release").join("floe-bench");
+    let mut bench = std::process::Command::new(program);
+    bench.args(&args.arguments);
+    let status = mortal(&bench)?
+        .status()
+        .context("cannot run the benchmarks")?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    match code {
+        Some(code) => Ok(ExitCode::from(code)),
+        None => bail!("the benchmarks were ended: {status}"),
+    }
+}
+
+/// Builds what is measured, and the testbed's programs: the way to the API server
+/// leads through one of them.
+fn build() -> Result<()> {
+    let mut build = cargo();
+    build
+        .current_dir(crate::workspace())
+        .args(["build", "--quiet", "--release", "--bins"])
+        .args(
+            ["floe-bench", "floe-controller", "floe-testbed"].map(|it| format!("--package={it}")),
+        );
+    let status = mortal(&build)?.status().context("cannot run cargo")?;
+    if !status.success() {
+        bail!("the benchmarks do not build");
+    }
+    Ok(())
+}
+
+/// Where cargo puts what it builds: this program is in `debug` below it.
+fn target_folder() -> std::path::PathBuf {
+    let me = std::env::current_exe().unwrap_or_default();
+    let folder = me.ancestors().nth(2);
+    folder.map_or_else(|| crate::workspace().join("target"), Into::into)
+}
