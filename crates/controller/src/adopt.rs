@@ -10,7 +10,6 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use floe_core::ipam::{
     adopt::{Finding, Oddity, Runner, inspect},
-    args::Args,
     attribute::Attribute,
     ledger::Record,
 };
@@ -97,7 +96,7 @@ impl Adopter {
         loop {
             let now = Instant::now();
             if next_look <= now {
-                self.look_at_all(&mut state);
+                self.look_at_all(&mut state, &told);
                 next_look = now + PACE;
             }
             while let Some((name, ())) = state.queue.next(now) {
@@ -112,7 +111,7 @@ impl Adopter {
             tokio::select! {
                 change = changes.recv() => match change {
                     Ok(Change::Pod { now: pod, .. }) => self.note(&pod, &mut state),
-                    Ok(Change::PodGone(pod)) => {
+                    Ok(Change::PodGone(pod) | Change::PodMissing(pod)) => {
                         state.shown.forget(&pod);
                         told.forget(&pod.uid);
                     }
@@ -145,10 +144,13 @@ impl Adopter {
         }
     }
 
-    fn look_at_all(&self, state: &mut State) {
+    fn look_at_all(&self, state: &mut State, told: &Told) {
         state.shown = Shown::default();
-        for pod in self.cluster.pods() {
-            self.note(&pod, state);
+        let pods = self.cluster.pods();
+        // The end of some may have been missed.
+        told.keep(&pods.iter().map(|pod| pod.uid.as_str()).collect());
+        for pod in &pods {
+            self.note(pod, state);
         }
     }
 
@@ -327,8 +329,7 @@ impl Failure {
 
 /// The addresses that the annotation claims, if it can be read.
 fn claimed(pod: &Pod) -> Option<Vec<IpAddr>> {
-    let args = Args::parse(pod.args.as_deref()).ok()?;
-    let infos = args.claimed().ok()?;
+    let infos = pod.claimed().ok()?;
     Some(infos.iter().map(|info| info.ip.addr()).collect())
 }
 

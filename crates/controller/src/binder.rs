@@ -22,7 +22,7 @@ use tokio::{
     sync::oneshot,
     time::{Instant, timeout_at},
 };
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 use self::attempt::Attempt;
 use crate::{
@@ -194,7 +194,8 @@ impl Binder {
         self.metrics.answered("bind", took, result.is_ok());
         let (namespace, pod) = (&request.pod.namespace, &request.pod.name);
         match &result {
-            Ok(()) => info!(namespace, pod, node = request.node, ?took, "pod bound"),
+            // The reporter has told of it.
+            Ok(()) => debug!(namespace, pod, node = request.node, ?took, "pod bound"),
             Err(error) => warn!(
                 reason = error.reason(), namespace, pod, node = request.node, ?took,
                 error = %error, "pod not bound",

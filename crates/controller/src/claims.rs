@@ -25,17 +25,14 @@ use kube::{Api, Client};
 use tokio::time::timeout;
 
 use crate::{
-    cluster::{Cluster, Freshness, Pod, PodObject, Unreadable, Workloads},
+    cluster::{Cluster, Freshness, Pod, PodObject, Unreadable, Workloads, is_name},
     logs,
-    store::{Books, Store},
+    store::{Books, EVERYWHERE, Store},
     waiting::Waiting,
 };
 
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// A Pool here counts for everybody.
-const EVERYWHERE: &str = "kube-system";
 
 /// Makes claims.
 #[derive(Clone)]
@@ -349,14 +346,6 @@ fn limits(
         wishes,
         pool,
     ))
-}
-
-/// Whether a text can be the name of an object.
-pub fn is_name(text: &str) -> bool {
-    let is_fine =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-    let is_long = text.len() > 253;
-    !text.is_empty() && !is_long && text.bytes().all(is_fine) && !text.starts_with('.')
 }
 
 #[cfg(test)]

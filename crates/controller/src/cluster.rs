@@ -19,14 +19,15 @@ use std::{
 use floe_core::ipam::owner::App;
 use tokio::sync::broadcast;
 
-use self::{builtin::Builtin, custom::Watches, table::Table};
 pub use self::{
+    ask::is_name,
     feed::{Feeds, feed},
     nodes::Node,
     pod::{Phase, Pod},
     slim::PodObject,
     workloads::{Freshness, Unreadable, Workloads},
 };
+use self::{builtin::Builtin, custom::Watches, table::Table};
 
 mod ask;
 mod builtin;
@@ -70,6 +71,9 @@ pub enum Change {
     },
     /// A pod that wanted an address is gone; this was its last known state.
     PodGone(Arc<Pod>),
+    /// A list lacks a pod that was known, so its end was missed: most likely it is
+    /// gone. This was its last known state.
+    PodMissing(Arc<Pod>),
     /// A workload is new, scaled or gone, or has another revision.
     Workload(App),
     /// A node is new, gone, or has another address.

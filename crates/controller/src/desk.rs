@@ -21,12 +21,13 @@ use tracing::debug;
 use self::texts::{Texts, most_telling};
 use crate::{
     claims::{Claim, ClaimError, Claims},
+    clock,
     cluster::{Cluster, Pod},
     metrics::Metrics,
     report::Reporter,
     store::Store,
     turns::Turns,
-    waiting::{Room, Waiting},
+    waiting::Waiting,
 };
 
 mod texts;
@@ -172,19 +173,20 @@ impl Desk {
 
     fn sort<'a>(&self, mut claim: Claim, nodes: &'a Nodes<'a>) -> (FilterAnswer<'a>, bool) {
         let offers = self.offers(nodes.names());
-        let until = Timestamp::now()
+        let until = clock::now()
             .saturating_add(PROMISE)
             .unwrap_or(Timestamp::MAX);
-        let (sorted, is_given_back) = self.store.change(|books| {
+        let (sorted, given_back) = self.store.change(|books| {
             claim.claimant.yields_to = self.claims.ahead_of(&claim, books.ledger(), &offers);
             let claimant = &claim.claimant;
             let sorted = filter::filter(books.ledger(), claimant, &offers, until);
             let promise = sorted.as_ref().ok().and_then(|it| it.promise.clone());
             // While it is being bound, the promise of the bind stays.
             let is_free_to_promise = !self.turns.is_taken(&claimant.namespace, &claimant.name);
-            let had_promise = books.ledger().promise_to(&claimant.uid).is_some();
-            let is_given_back = is_free_to_promise && had_promise && promise.is_none();
+            let mut given_back = None;
             if is_free_to_promise {
+                let before = books.ledger().promise_to(&claimant.uid);
+                given_back = before.filter(|_| promise.is_none()).cloned();
                 books.promise(&claimant.uid, promise);
             }
             // In the same step, so that no room is missed that others make.
@@ -193,11 +195,10 @@ impl Desk {
             } else if !offers.is_empty() {
                 self.waiting.refused(&claim);
             }
-            (sorted, is_given_back)
+            (sorted, given_back)
         });
-        if is_given_back {
-            let group = claim.claimant.group_key.clone();
-            self.waiting.room(Room::InGroup(group));
+        if let Some(promise) = given_back {
+            self.waiting.given_back(promise);
         }
         match sorted {
             Ok(sorted) => {

@@ -63,7 +63,7 @@ impl Extender {
         warmth: watch::Receiver<Warmth>,
         stop: Stop,
     ) {
-        let entry = Entry::default();
+        let (entry, turns) = (Entry::default(), self.binder.turns.clone());
         let router = router(Reception {
             standing: self.standing.clone(),
             answers: self,
@@ -71,7 +71,12 @@ impl Extender {
             forwarder: Forwarder::new(secrets.clone()),
             entry: entry.clone(),
         });
-        serve::serve(listener, router, secrets, entry, stop).await;
+        let quiet = async move {
+            entry.empty().await;
+            // A bind may go on after its answer, to give back what is not needed.
+            turns.all_over().await;
+        };
+        serve::serve(listener, router, secrets, quiet, stop).await;
     }
 }
 

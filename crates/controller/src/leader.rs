@@ -164,22 +164,23 @@ impl Elector {
         }
     }
 
-    /// Sleeps until `end`, or until shortly after a release was shown.
+    /// Sleeps until `end`, or until shortly after a release or another holder was
+    /// shown.
     async fn rest(&self, end: Instant, shown: &mut Shown) {
         tokio::select! {
             biased;
             () = sleep_until(end) => {}
-            () = self.release_shown(shown) => {
+            () = self.news_shown(shown) => {
                 let pause = self.timing.wake_pause((self.dice)());
-                debug!(?pause, "woken by the release of the lease");
+                debug!(?pause, "woken by a change of the lease");
                 sleep_until(end.min(Instant::now() + pause)).await;
             }
         }
     }
 
     /// Waits for news: what was shown before does not count twice, so that a
-    /// watch that is stuck on an old release causes one read and not a storm.
-    async fn release_shown(&self, shown: &mut Shown) {
+    /// watch that is stuck on an old state causes one read and not a storm.
+    async fn news_shown(&self, shown: &mut Shown) {
         while shown.changed().await.is_ok() {
             let record = shown.borrow_and_update();
             if self.candidate.is_worth_a_look(record.as_ref(), self.now()) {

@@ -16,10 +16,11 @@ pub enum Format {
 
 /// Checks and completes a filter such as `info` or `info,floe_controller=debug`.
 pub fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
-    // The client reports each failed request as an error before its caller
-    // has decided whether that matters. floe's own lines say it better; who
-    // names this target in the filter still gets them.
-    EnvFilter::try_new(format!("kube_client::client::builder=off,{directives}"))
+    // The client reports each failed request, and the watcher each refused watch,
+    // before its caller has decided whether that matters. floe's own lines say
+    // it better; who names these targets in the filter still gets them.
+    let quiet = "kube_client::client::builder=off,kube_runtime::watcher=off";
+    EnvFilter::try_new(format!("{quiet},{directives}"))
 }
 
 /// Starts logging; to be called once.
@@ -72,6 +73,16 @@ mod tests {
         assert_eq!(with_causes(&read), "cannot read: cannot connect: refused");
         let silent = Failure::Silent(Failure::Refused.into());
         assert_eq!(with_causes(&silent), "cannot read: refused");
+    }
+
+    #[test]
+    fn what_libraries_tell_about_failures_is_off_unless_it_is_asked_for() {
+        for target in ["kube_client::client::builder", "kube_runtime::watcher"] {
+            let off = format!("{target}=off");
+            assert!(filter("info").unwrap().to_string().contains(&off));
+            let asked = format!("info,{target}=debug");
+            assert!(!filter(&asked).unwrap().to_string().contains(&off));
+        }
     }
 
     #[test]

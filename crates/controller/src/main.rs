@@ -17,6 +17,7 @@ mod adopt;
 mod apiserver;
 mod binder;
 mod claims;
+mod clock;
 mod cloud;
 mod cluster;
 mod config;

@@ -10,7 +10,7 @@ use floe_core::ipam::{
     policy::ReleasePolicy,
     preallocate::{Declared, Order, next, spare_key},
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
 use tokio::{
@@ -20,17 +20,15 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use crate::{
+    clock,
     duty::Duty,
     events::{self, Events},
     leader::Standing,
     metrics::Metrics,
     records::{Holding, Records, WriteError},
     stop::Stop,
-    store::{Books, News, Store},
+    store::{Books, EVERYWHERE, News, Store},
 };
-
-/// The namespace whose Pools count for everybody.
-const EVERYWHERE: &str = "kube-system";
 
 /// The time between two looks when nothing is heard.
 const PACE: Duration = Duration::from_secs(30);
@@ -150,7 +148,7 @@ impl Preallocator {
                     app_prefix: key.clone(),
                     places: 1,
                     addresses: [ip].into(),
-                    until: Timestamp::now() + ASIDE,
+                    until: clock::now() + ASIDE,
                 };
                 books.promise(&aside.id, Some(promise));
             }

@@ -42,8 +42,12 @@ mod settle;
 mod sight;
 mod silence;
 
-/// How many items are worked on at a time.
-const PARALLEL: usize = 16;
+/// How many items are worked on at a time; most of them may wait for the cloud. A
+/// bind has to find room there as well, see [`Pace`](floe_providers::Pace).
+const PARALLEL: usize = 48;
+
+/// How many of them ask the API server.
+const ASKING: usize = 16;
 
 /// The longest time between two checks of all records: three of them fit into the
 /// minute within which everything is found whose events were lost.
@@ -164,9 +168,13 @@ impl Reclaimer {
                 }
             }
             Ok(Change::PodGone(pod)) => {
-                self.waiting.leave(&pod.uid);
-                self.reporter.forget(&pod.uid);
+                self.part_with(&pod);
                 queue.add(Item::of_pod(&pod), Evidence::gone(pod), now);
+            }
+            // A list alone is no proof.
+            Ok(Change::PodMissing(pod)) => {
+                self.part_with(&pod);
+                queue.add(Item::of_pod(&pod), Evidence::default(), now);
             }
             Ok(Change::Workload(app)) => queue.add(Item::App(app), Evidence::default(), now),
             Ok(Change::NodeReadiness(node)) => self.warn_of_silent_nodes(Some(&node)),
@@ -177,6 +185,11 @@ impl Reclaimer {
             // closes before the caches are gone, and they live as long as this.
             Ok(Change::Node(_)) | Err(RecvError::Closed) => {}
         }
+    }
+
+    fn part_with(&self, pod: &Pod) {
+        self.waiting.leave(&pod.uid);
+        self.reporter.forget(&pod.uid);
     }
 
     fn note_news(&self, news: &Result<News, RecvError>, queue: &mut Queue<Item, Evidence>) {

@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 
 pub use self::{
-    books::{Books, News},
+    books::{Books, EVERYWHERE, News},
     feed::{Feeds, feed, follow},
     seen::Seen,
 };

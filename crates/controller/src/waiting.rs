@@ -14,7 +14,7 @@ use std::{
 };
 
 use floe_core::{
-    ipam::key::HolderKey,
+    ipam::{key::HolderKey, ledger::Promise},
     schedule::{claimant::Claimant, wake},
 };
 use tokio::{sync::Notify, time::Instant};
@@ -96,6 +96,22 @@ impl Waiting {
         self.rooms(|rooms| rooms.add(room));
     }
 
+    /// What was promised to a pod is there for others.
+    pub fn given_back(&self, promise: Promise) {
+        self.rooms(|rooms| {
+            for ip in promise.addresses {
+                rooms.add(Room::Address(ip));
+            }
+            rooms.add(Room::InGroup(promise.group));
+        });
+    }
+
+    /// Takes all rooms that nobody has looked at; whether there were some.
+    #[cfg(test)]
+    pub fn had_room(&self) -> bool {
+        !self.take_rooms().is_empty()
+    }
+
     /// Waits until there is something to look at, and takes all of it.
     async fn news(&self) -> Rooms {
         loop {
@@ -121,6 +137,11 @@ impl Waiting {
     /// These are being woken.
     fn woken(&self, uids: &[&str], rooms: &Arc<Rooms>) {
         self.line(|line| line.woken(uids, rooms, Instant::now()));
+    }
+
+    /// One of them does not know of it.
+    fn not_woken(&self, uid: &str) {
+        self.line(|line| line.not_woken(uid));
     }
 
     /// Nobody waits any more, as far as this process is concerned.

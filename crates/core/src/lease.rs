@@ -254,12 +254,16 @@ impl Candidate {
     /// Whether the lease should be read before the next round is due, because
     /// a watch has `shown` this record (`None`: the lease was deleted).
     ///
-    /// Only a release is: its writer no longer leads. A deletion is not, since
-    /// the holder leads on until it notices. Neither is a record that was
-    /// already read, because the round of that read has acted on it.
+    /// A release is: its writer no longer leads. So is another holder than the
+    /// one that was read, because followers have to know who leads. A deletion is
+    /// not, since the holder leads on until it notices. Neither is a record that
+    /// was already read, because the round of that read has acted on it.
     pub fn is_worth_a_look(&self, shown: Option<&Record>, now: Moment) -> bool {
-        let released = shown.is_some_and(Record::is_released);
-        released && !self.is_leader(now) && self.observed() != shown
+        let Some(record) = shown else { return false };
+        let known = self.observed().map(|observed| observed.holder.as_str());
+        let is_another = known != Some(&record.holder) && record.holder != self.me;
+        let is_news = record.is_released() || is_another;
+        is_news && !self.is_leader(now) && self.observed() != shown
     }
 
     /// Ends the term when its deadline has passed. To be called when the lease

@@ -17,6 +17,7 @@ use floe_api::{
     labels,
 };
 use floe_core::ipam::{attribute::Attribute, key::HolderKey, names, policy::ReleasePolicy};
+use floe_testbed::cluster::wait;
 use futures::{StreamExt as _, TryStreamExt as _, future::try_join_all};
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -57,6 +58,7 @@ pub async fn measure(scene: &Scene<'_>) -> Result<Vec<Row>> {
         let queue = Mutex::new(pods.iter());
         let loops = (0..AT_ONCE).map(|_| bind_by_floe(&controller, &queue));
         floe += timed(loops).await?.0;
+        all_told(scene, &pods).await?;
     }
     all_hold_one(scene).await?;
     controller.stop().await?;
@@ -197,6 +199,23 @@ fn event(pod: &Placed) -> Result<Event> {
         "note": format!("{} on {}", pod.address, pod.node),
     });
     Ok(serde_json::from_value(event)?)
+}
+
+/// Waits until every pod has an Event: none was saved, and none is left for the
+/// time of others.
+async fn all_told(scene: &Scene<'_>, pods: &[Placed]) -> Result<()> {
+    let api: Api<Event> = Api::namespaced(scene.client.clone(), scene::NAMESPACE);
+    wait::until("every pod has an Event", wait::SETTLED, async || {
+        let events = api.list(&ListParams::default()).await?.items;
+        let told: BTreeSet<String> = events
+            .into_iter()
+            .filter_map(|event| event.regarding?.uid)
+            .collect();
+        let silent = pods.iter().filter(|pod| !told.contains(&pod.uid)).count();
+        ensure!(silent == 0, "{silent} pods have none");
+        Ok(Some(()))
+    })
+    .await
 }
 
 /// Fails unless every pod is bound and has exactly one address.

@@ -57,9 +57,33 @@ impl Told {
         about.insert(words.to_owned())
     }
 
+    /// All other pods are gone.
+    pub fn keep(&self, uids: &BTreeSet<&str>) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.retain(|uid, _| uids.contains(uid.as_str()));
+    }
+
     /// The pod is gone.
     pub fn forget(&self, uid: &str) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         told.remove(uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_remembered_as_long_as_the_pod_is_there() {
+        let told = Told::default();
+        assert!(told.is_news("a", "x"));
+        assert!(told.is_news("b", "x"));
+        assert!(!told.is_news("a", "x"));
+        told.keep(&BTreeSet::from(["a"]));
+        assert!(!told.is_news("a", "x"));
+        assert!(told.is_news("b", "x"));
+        told.forget("a");
+        assert!(told.is_news("a", "x"));
     }
 }

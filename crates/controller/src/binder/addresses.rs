@@ -14,7 +14,7 @@ use floe_core::{
     },
 };
 use ipnet::IpNet;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::{
     BindError,
@@ -22,6 +22,7 @@ use super::{
     undo::Leftover,
 };
 use crate::{
+    clock,
     records::{Gift, WriteError},
     store::Books,
 };
@@ -65,7 +66,7 @@ impl Attempt<'_> {
 
     /// Decides, and sets aside what is to be written, in one step.
     fn decide(&self) -> Result<Granted, Refusal> {
-        let until = Timestamp::now() + SET_ASIDE;
+        let until = clock::now() + SET_ASIDE;
         self.binder.store.change(|books| {
             let ledger = books.ledger();
             let address = self.address.ok_or(NodeRefusal::UnknownNode)?;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use floe_api::extender::{BindRequest, PodRef};
 use floe_core::ipam::{
-    args::{Args, IpInfo},
+    args::IpInfo,
     attribute::Attribute,
     choice::Choice,
     ledger::{Ledger, Record},
@@ -98,8 +98,7 @@ impl<'a> Attempt<'a> {
         let granted = match self.take_addresses().await {
             Ok(granted) => granted,
             Err(error) => {
-                let uid = self.uid().to_owned();
-                self.binder.store.change(|books| books.promise(&uid, None));
+                self.take_promise_back();
                 if matches!(error, BindError::Refused(_)) {
                     self.give_up().await;
                 }
@@ -123,6 +122,17 @@ impl<'a> Attempt<'a> {
         }
         reporter.bound(&self.claim.pod, self.node, &choices);
         Ok(granted.give_back)
+    }
+
+    fn take_promise_back(&self) {
+        let promise = self.binder.store.change(|books| {
+            let promise = books.ledger().promise_to(self.uid()).cloned();
+            books.promise(self.uid(), None);
+            promise
+        });
+        if let Some(promise) = promise {
+            self.binder.waiting.given_back(promise);
+        }
     }
 
     /// An error when nobody waits any longer.
@@ -184,8 +194,7 @@ pub(super) fn already_bound(pod: &Pod, node: &str) -> BindError {
 
 /// The addresses that the annotation of a pod claims; none if it makes no sense.
 pub(super) fn claimed(pod: &Pod) -> Vec<IpInfo> {
-    let args = Args::parse(pod.args.as_deref());
-    args.and_then(|args| args.claimed()).unwrap_or_default()
+    pod.claimed().unwrap_or_default()
 }
 
 /// Whether a bound pod has all that it asks for, and the records say so as well.

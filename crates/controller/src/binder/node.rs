@@ -7,7 +7,7 @@ use kube::Api;
 use tokio::time::timeout;
 
 use super::{BindError, Binder};
-use crate::logs;
+use crate::{cluster::is_name, logs};
 
 /// How long the API server may take to tell.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -18,6 +18,10 @@ impl Binder {
     pub(super) async fn node_address(&self, node: &str) -> Result<Option<IpAddr>, BindError> {
         if let Some(address) = self.cluster.node(node).and_then(|node| node.address) {
             return Ok(Some(address));
+        }
+        // The name comes from outside, and would become part of a path.
+        if !is_name(node) {
+            return Ok(None);
         }
         let unreadable = |why| BindError::NodeUnreadable {
             node: node.to_owned(),

@@ -38,6 +38,15 @@ pub enum Failure {
     Silent(Duration),
 }
 
+/// Whether a text can be the name of an object. Names that come from outside, be it
+/// a request, an owner or a key, would become parts of paths.
+pub fn is_name(text: &str) -> bool {
+    let is_fine =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let is_long = text.len() > 253;
+    !text.is_empty() && !is_long && text.bytes().all(is_fine) && !text.starts_with('.')
+}
+
 /// Waits for an answer.
 pub async fn ask<T>(
     question: impl Future<Output = Result<T, Error>>,

@@ -28,7 +28,7 @@ use self::{
 };
 use super::{
     Cluster, Freshness,
-    ask::{Failure, ask},
+    ask::{Failure, ask, is_name},
 };
 
 mod discovery;
@@ -145,6 +145,9 @@ impl Custom {
     }
 
     async fn list(&self, app: &App, kind: &Kind) -> Result<State, Failure> {
+        if !is_name(&app.namespace) {
+            return Ok(State::Gone);
+        }
         let (client, resource) = (self.client.clone(), kind.served.resource());
         let api: Api<DynamicObject> = if kind.served.namespaced {
             Api::namespaced_with(client, &app.namespace, &resource)

@@ -2,7 +2,11 @@
 
 use std::net::IpAddr;
 
-use floe_core::ipam::{names, owner::OwnerRef};
+use floe_core::ipam::{
+    args::{Args, ArgsError, IpInfo},
+    names,
+    owner::OwnerRef,
+};
 use jiff::Timestamp;
 
 use super::slim::{self, PodObject};
@@ -103,6 +107,11 @@ impl From<PodObject> for Pod {
 }
 
 impl Pod {
+    /// The addresses that its annotation claims.
+    pub fn claimed(&self) -> Result<Vec<IpInfo>, ArgsError> {
+        Args::parse(self.args.as_deref())?.claimed()
+    }
+
     /// Whether two states differ in anything but their version.
     pub fn differs_from(&self, other: &Self) -> bool {
         let Self { version, .. } = other;

@@ -23,7 +23,7 @@ pub fn enter(cluster: &Cluster, event: Event<Seen<PodObject>>) {
             Event::InitApply(object) | Event::Apply(object) => apply(pods, object),
             Event::InitDone => {
                 let gone = pods.end().into_iter();
-                let gone = gone.map(|(_, _, pod)| Change::PodGone(pod));
+                let gone = gone.map(|(_, _, pod)| Change::PodMissing(pod));
                 gone.chain([Change::Relisted]).collect()
             }
             Event::Delete(object) => delete(pods, object).into_iter().collect(),

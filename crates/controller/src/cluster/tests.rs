@@ -84,6 +84,7 @@ fn words(change: Change) -> String {
             format!("Pod {} {old:?} {new:?}", uid(now))
         }
         Change::PodGone(pod) => format!("PodGone {} {:?}", uid(pod.clone()), pod.phase),
+        Change::PodMissing(pod) => format!("PodMissing {}", uid(pod)),
         Change::Workload(app) => format!("Workload {:?} {}/{}", app.kind, app.namespace, app.name),
         Change::Node(name) => format!("Node {name}"),
         Change::NodeReadiness(name) => format!("NodeReadiness {name}"),
@@ -214,7 +215,7 @@ async fn what_a_new_list_does_not_have_is_gone() {
             "PodGone ns/c c1 Pending",
             "Pod ns/c c2",
             "Pod ns/e e1",
-            "PodGone ns/a a1 Pending",
+            "PodMissing ns/a a1",
         ]
     );
     assert!(told.contains(&"Node n1".into()), "{told:?}");
@@ -224,7 +225,7 @@ async fn what_a_new_list_does_not_have_is_gone() {
     );
     let relisted = told.iter().filter(|it| *it == "Relisted").count();
     assert_eq!(relisted, 5);
-    let last_gone = told.iter().rposition(|it| it.starts_with("PodGone"));
+    let last_gone = told.iter().rposition(|it| it.starts_with("PodMissing"));
     let last_list = told.iter().rposition(|it| it == "Relisted");
     assert!(last_gone < last_list, "{told:?}");
 }

@@ -12,7 +12,7 @@ use kube::{Api, Client, Resource};
 
 use super::{
     Cluster, Pod,
-    ask::{Failure, Right, ask},
+    ask::{Failure, Right, ask, is_name},
     builtin::{Scaled, Sort},
     custom::Custom,
     slim::{Nothing, ScaledSpec, Slim},
@@ -165,6 +165,10 @@ impl Workloads {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + std::fmt::Debug,
     {
+        // The owner of a pod may have any text for a name, and so may a key.
+        if !is_name(namespace) || !is_name(name) {
+            return Err(Failure::NotFound);
+        }
         let api: Api<Slim<K, ScaledSpec, Nothing>> =
             Api::namespaced(self.client.clone(), namespace);
         let (resource, group) = (K::plural(&()), K::group(&()));

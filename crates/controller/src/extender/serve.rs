@@ -21,7 +21,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, error, warn};
 
-use super::{Entry, Secrets};
+use super::Secrets;
 use crate::{logs, stop::Stop};
 
 /// How long a client may take to agree on a key.
@@ -42,12 +42,12 @@ const CONNECTIONS: usize = 1024;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves the routes until `stop`; then answers what is under way, and waits
-/// for what goes on without a caller.
+/// for what goes on without a caller, which `quiet` tells.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     secrets: Option<watch::Receiver<Arc<Secrets>>>,
-    entry: Entry,
+    quiet: impl Future<Output = ()>,
     mut stop: Stop,
 ) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
@@ -71,7 +71,7 @@ pub async fn serve(
         while let Some(ended) = connections.join_next().await {
             note(ended);
         }
-        entry.empty().await;
+        quiet.await;
     };
     if timeout(DRAIN, drained).await.is_err() {
         warn!(

@@ -1,4 +1,5 @@
-//! Watches the lease, so that a follower sees a release at once.
+//! Watches the lease, so that a follower sees at once that it was released, or
+//! that another one leads.
 //!
 //! Each watch begins with a read of the lease and goes on from the version that
 //! was read, so that nothing is missed between two watches. A watch without a
@@ -191,7 +192,7 @@ impl Lookout {
             warn!(
                 reason,
                 error = causes,
-                "the lease watch fails, a release is seen at the next read only",
+                "the lease watch fails, changes of the lease are seen at the next read only",
             );
         }
     }

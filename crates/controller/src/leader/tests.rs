@@ -248,6 +248,26 @@ async fn the_lease_tells_where_the_leader_answers_the_scheduler() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_follower_learns_at_once_where_the_next_leader_answers() {
+    let server = Server::new();
+    server.state().put(&spec_of("old", 15));
+    let mut replica = server.start_with(|| 1.0);
+    let following = |holder: &str, extender: Option<&str>| Standing::Following {
+        holder: Some(holder.into()),
+        extender: extender.map(str::to_owned),
+    };
+    let old = following("old", None);
+    replica.until(|standing| *standing == old).await;
+    let begin = Instant::now();
+    let address = "http://10.0.0.2:9040";
+    server.state().annotations = json!({ "floe.dev/extender": address });
+    server.state().put(&spec_of("new", 15));
+    let new = following("new", Some(address));
+    replica.until(|standing| *standing == new).await;
+    assert!(begin.elapsed() <= floe_core::lease::LONGEST_WAKE_PAUSE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn annotations_of_others_stay_and_an_old_address_goes() {
     let server = Server::new();
     server.state().annotations = json!({

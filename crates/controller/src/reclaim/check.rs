@@ -16,16 +16,16 @@ use tokio::task::yield_now;
 use tracing::warn;
 
 use super::{Item, Reclaimer, settle::Settler};
-use crate::cluster::{Freshness, Phase};
+use crate::{
+    cluster::{Freshness, Phase},
+    store::EVERYWHERE,
+};
 
 /// How many records are looked at before others get their turn at the books.
 const PIECE: usize = 512;
 
 /// The pods of a group that are told that it is above its limit.
 const MOST_TOLD: usize = 8;
-
-/// The namespace whose Pools count for everybody.
-const EVERYWHERE: &str = "kube-system";
 
 impl Reclaimer {
     /// What to look at because of a record, by what the caches say.

@@ -17,15 +17,14 @@ use floe_core::ipam::{
     workload::{Scale, State, Workload},
 };
 use floe_providers::ProviderError;
+use tokio::sync::Semaphore;
 use tracing::info;
 
-use super::{Evidence, Item, Reclaimer, sight::Sight};
+use super::{ASKING, Evidence, Item, Reclaimer, sight::Sight};
 use crate::{
-    claims::is_name,
-    cluster::{Freshness, Phase, Pod},
+    cluster::{Freshness, Phase, Pod, is_name},
     records::{Holding, WriteError},
     turns::Turns,
-    waiting::Room,
 };
 
 /// Why an item has to be worked on again.
@@ -76,6 +75,9 @@ impl Failure {
 /// Works on items.
 pub(super) struct Settler<'a> {
     pub reclaimer: &'a Reclaimer,
+    /// The right to ask the API server. Nobody has it while he waits for the cloud,
+    /// so that a slow one does not hold up the others.
+    asking: Semaphore,
     /// One decision at a time for each group whose addresses are counted.
     groups: Turns,
     /// What the last check found above its limit, and whether that was told.
@@ -86,6 +88,7 @@ impl<'a> Settler<'a> {
     pub fn new(reclaimer: &'a Reclaimer) -> Self {
         Self {
             reclaimer,
+            asking: Semaphore::new(ASKING),
             groups: Turns::default(),
             overused: Mutex::default(),
         }
@@ -99,7 +102,10 @@ impl<'a> Settler<'a> {
                 self.settle_pod(namespace, pod, evidence).await?;
                 Ok(Vec::new())
             }
-            Item::App(app) => self.settle_app(app).await,
+            Item::App(app) => {
+                let _asking = self.asking.acquire().await;
+                self.settle_app(app).await
+            }
         }
     }
 
@@ -117,10 +123,13 @@ impl<'a> Settler<'a> {
         let reclaimer = self.reclaimer;
         let _turn = reclaimer.turns.wait(namespace, pod).await;
         self.take_promises_back(evidence);
+        // Nobody closes it.
+        let asking = self.asking.acquire().await;
         let left = self.left_by(namespace, pod, evidence).await?;
         if left.is_empty() {
             return Ok(());
         }
+        drop(asking);
         for (record, ..) in left.iter().filter(|(record, ..)| !record.node.is_empty()) {
             let (node, ip) = (&record.node, record.ip);
             let unassigned = reclaimer.cloud.unassign(node, ip).await;
@@ -130,6 +139,7 @@ impl<'a> Settler<'a> {
                 source,
             })?;
         }
+        let _asking = self.asking.acquire().await;
         let workloads = self.workloads_of(&left).await;
         let mut turns = Vec::new();
         for group in counted_groups(&left) {
@@ -170,11 +180,7 @@ impl<'a> Settler<'a> {
                 promise
             });
             if let Some(promise) = promise {
-                let waiting = &self.reclaimer.waiting;
-                for ip in promise.addresses {
-                    waiting.room(Room::Address(ip));
-                }
-                waiting.room(Room::InGroup(promise.group));
+                self.reclaimer.waiting.given_back(promise);
             }
         }
     }

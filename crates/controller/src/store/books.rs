@@ -12,23 +12,23 @@ use floe_api::{
 use floe_core::{
     addr::name,
     config::{AddressConfig, Change},
-    ipam::{
-        key::HolderKey,
-        ledger::{Ledger, Promise, Record},
-        policy::ReleasePolicy,
-    },
+    ipam::ledger::{Ledger, Promise, Record},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
 use tokio::sync::broadcast;
-use tracing::warn;
 
 use super::{
     named::Named,
     order::{Order, Stamp},
     seen::Seen,
 };
+
+mod pools;
+mod reading;
+
+pub use self::pools::EVERYWHERE;
 
 /// Everything this process decides from.
 #[derive(Debug)]
@@ -244,6 +244,10 @@ impl Books {
     /// [version](Books::version) of it, at the latest. Something newer stays: the
     /// watch knows better.
     pub fn record_missing(&mut self, ip: IpAddr, version: Option<u64>) {
+        if version.is_none() && self.version(ip).is_some() {
+            // It has come since.
+            return;
+        }
         self.record_deleted(&ObjectMeta {
             name: Some(name::name(ip)),
             resource_version: version.map(|version| version.to_string()),
@@ -268,52 +272,6 @@ impl Books {
         self.tell(News::Relisted);
     }
 
-    /// Enters a pool.
-    pub fn pool(&mut self, object: Seen<Pool>) {
-        let key = pool_key(object.meta());
-        if !self.pool_order.exists(&key, &Stamp::of(object.meta())) {
-            return;
-        }
-        match object {
-            Seen::Whole(mut pool) => {
-                pool.metadata.managed_fields = None;
-                let name = key.1.clone();
-                self.pools.insert(key, pool);
-                self.tell(News::Pool(name));
-            }
-            Seen::Part { error, .. } => {
-                let (namespace, pool) = &key;
-                warn!(
-                    reason = UNREADABLE_POOL,
-                    namespace, pool, error, "pool cannot be read and does not count"
-                );
-                self.pools.remove(&key);
-            }
-        }
-    }
-
-    /// The watch says that a pool was deleted.
-    pub fn pool_gone(&mut self, metadata: &ObjectMeta) {
-        let key = pool_key(metadata);
-        if self.pool_order.gone(&key, &Stamp::of(metadata)) {
-            self.pools.remove(&key);
-            self.tell(News::Pool(key.1));
-        }
-    }
-
-    /// A list of all pools is asked for.
-    pub fn begin_pools(&mut self) {
-        self.pool_order.begin_list();
-    }
-
-    /// The list of all pools is complete.
-    pub fn end_pools(&mut self) {
-        for key in self.pool_order.end_list() {
-            self.pools.remove(&key);
-            self.tell(News::Pool(key.1));
-        }
-    }
-
     fn forget(&mut self, ip: IpAddr) {
         self.strange.remove(&name::name(ip));
         self.marked.remove(&ip);
@@ -328,92 +286,7 @@ impl Books {
         // An error means that nobody listens.
         let _ = self.news.send(news);
     }
-
-    /// The address that an object is about; an object that is about none cannot
-    /// hold one, and is only told of.
-    fn address(&mut self, metadata: &ObjectMeta) -> Option<IpAddr> {
-        let name = metadata.name.as_deref().unwrap_or_default();
-        match name::parse(name) {
-            Ok(ip) => Some(ip),
-            Err(error) => {
-                self.strange_listed.insert(name.to_owned());
-                if self
-                    .strange
-                    .insert(name.to_owned(), error.reason())
-                    .is_none()
-                {
-                    warn!(
-                        reason = error.reason(),
-                        floatingip = name,
-                        error = %error,
-                        "FloatingIP is the record of no address",
-                    );
-                }
-                None
-            }
-        }
-    }
-
-    fn readable(&mut self, ip: IpAddr, object: &FloatingIP) -> Record {
-        let place = object.spec.place();
-        let name = name::name(ip);
-        if !place.malformed {
-            self.strange.remove(&name);
-        } else if self.strange.insert(name, MALFORMED_ATTRIBUTE).is_none() {
-            warn!(
-                reason = MALFORMED_ATTRIBUTE,
-                %ip,
-                attribute = object.spec.attribute,
-                "record does not say where its holder runs",
-            );
-        }
-        let annotations = object.metadata.annotations.as_ref();
-        Record {
-            ip,
-            key: object.spec.holder(),
-            policy: object.spec.release_policy(),
-            node: place.attribute.node_name,
-            uid: place.attribute.uid,
-            updated: object.spec.updated(),
-            reserved: object.is_reserved(),
-            workload_note: annotations
-                .and_then(|all| all.get(labels::WORKLOAD))
-                .cloned(),
-        }
-    }
-
-    /// An address is held if its object exists, whatever the object says. Nobody
-    /// knows by whom, so it is nobody's to hand out: as if it were reserved.
-    fn unreadable(&mut self, ip: IpAddr, metadata: &ObjectMeta, error: &str) -> Record {
-        if self
-            .strange
-            .insert(name::name(ip), UNREADABLE_RECORD)
-            .is_none()
-        {
-            warn!(
-                reason = UNREADABLE_RECORD,
-                %ip,
-                error,
-                "record cannot be read; its address is left alone",
-            );
-        }
-        let created = metadata.creation_timestamp.as_ref();
-        Record {
-            ip,
-            key: HolderKey::from(""),
-            policy: ReleasePolicy::Never,
-            node: String::new(),
-            uid: String::new(),
-            updated: created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-            reserved: true,
-            workload_note: None,
-        }
-    }
 }
-
-const MALFORMED_ATTRIBUTE: &str = "MalformedAttribute";
-const UNREADABLE_RECORD: &str = "UnreadableRecord";
-const UNREADABLE_POOL: &str = "UnreadablePool";
 
 impl Tally {
     fn place(&mut self, ledger: &Ledger, ip: IpAddr) -> &mut u64 {
@@ -422,11 +295,6 @@ impl Tally {
             None => &mut self.outside,
         }
     }
-}
-
-fn pool_key(metadata: &ObjectMeta) -> PoolKey {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    (text(&metadata.namespace), text(&metadata.name))
 }
 
 #[cfg(test)]

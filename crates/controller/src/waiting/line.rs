@@ -207,6 +207,14 @@ impl Line {
             }
         }
     }
+
+    /// A pod could not be told that it is woken, so it is not expected.
+    pub fn not_woken(&mut self, uid: &str) {
+        let entry = self.pods.get_mut(uid);
+        if let Some(last) = entry.and_then(|entry| entry.last.as_mut()) {
+            last.answered = true;
+        }
+    }
 }
 
 impl Entry {

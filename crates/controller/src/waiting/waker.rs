@@ -1,6 +1,6 @@
 //! Looks for whom there is room, and wakes them.
 
-use std::{future::pending, net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use floe_core::{
     ipam::key::{HolderKey, KeyParts},
@@ -9,6 +9,7 @@ use floe_core::{
         wake::{self, Candidate},
     },
 };
+use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as PodObject;
 use kube::{
@@ -26,8 +27,10 @@ use tracing::{debug, info, warn};
 use super::{Room, WOKEN, Waiting, line::Called, rooms::Rooms};
 use crate::{
     claims::Claims,
+    clock,
     cluster::{Change, Cluster, Phase, Pod},
     desk,
+    duty::Duty,
     leader::Standing,
     logs,
     metrics::Metrics,
@@ -68,11 +71,11 @@ pub struct Waker {
 impl Waker {
     /// Wakes pods until `stop`.
     pub async fn run(self, mut stop: Stop) {
+        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
         let work = async {
             loop {
-                self.until_leading().await;
-                self.until_warm().await;
-                self.lead().await;
+                duty.begins().await;
+                self.lead(&mut duty).await;
                 // The next leader has its own line.
                 self.waiting.clear();
             }
@@ -83,35 +86,8 @@ impl Waker {
         }
     }
 
-    async fn until_leading(&self) {
-        let mut standing = self.standing.clone();
-        let leading = standing.wait_for(|it| *it == Standing::Leading);
-        let is_over = leading.await.is_err();
-        if is_over {
-            // Nobody is left who could change it.
-            pending::<()>().await;
-        }
-    }
-
-    async fn until_following(&self) {
-        let mut standing = self.standing.clone();
-        let following = standing.wait_for(|it| *it != Standing::Leading);
-        let is_over = following.await.is_err();
-        if is_over {
-            pending::<()>().await;
-        }
-    }
-
-    async fn until_warm(&self) {
-        let mut warmth = self.store.warmth();
-        let is_over = warmth.wait_for(|it| it.is_warm()).await.is_err();
-        if is_over {
-            pending::<()>().await;
-        }
-    }
-
     /// Wakes until another one leads.
-    async fn lead(&self) {
+    async fn lead(&self, duty: &mut Duty) {
         let mut work = Work {
             waker: self,
             news: self.store.news(),
@@ -121,7 +97,7 @@ impl Waker {
         };
         work.greet();
         tokio::select! {
-            () = self.until_following() => {}
+            () = duty.ends() => {}
             () = work.go_on() => {}
         }
     }
@@ -220,7 +196,7 @@ impl Work<'_> {
                     self.waker.waiting.leave(&now.uid);
                 }
             }
-            Ok(Change::PodGone(pod)) => {
+            Ok(Change::PodGone(pod) | Change::PodMissing(pod)) => {
                 self.waker.waiting.leave(&pod.uid);
                 self.withdraw(&pod.uid, rooms);
             }
@@ -246,7 +222,7 @@ impl Work<'_> {
     /// What was promised to a pod that is gone is there for others. The promise of
     /// a bind, which lasts longer, is for the binder to take back.
     fn withdraw(&self, uid: &str, rooms: &mut Rooms) {
-        let latest = Timestamp::now().saturating_add(desk::PROMISE);
+        let latest = clock::now().saturating_add(desk::PROMISE);
         let group = self.waker.store.change(|books| {
             let promise = books.ledger().promise_to(uid)?;
             let is_of_filter = latest.is_ok_and(|latest| promise.until <= latest);
@@ -260,7 +236,7 @@ impl Work<'_> {
     }
 
     fn lapse(&self, rooms: &mut Rooms) {
-        let now = Timestamp::now();
+        let now = clock::now();
         if self.waker.store.change(|books| books.lapse(now)) {
             rooms.add(Room::Anywhere);
         }
@@ -283,9 +259,11 @@ impl Work<'_> {
     /// Wakes those for whom there is room.
     async fn round(&mut self, rooms: Rooms, is_regular: bool) {
         let mut line = self.waker.waiting.called(&rooms, is_regular);
-        for called in &mut line {
-            self.refresh(called).await;
-        }
+        // Some may have to be read, and must not hold up all others.
+        let refreshed = stream::iter(&mut line);
+        refreshed
+            .for_each_concurrent(PATCHES, |called| self.refresh(called))
+            .await;
         if !line.iter().any(|called| called.wake) {
             return;
         }
@@ -366,6 +344,7 @@ impl Work<'_> {
                 Ok(Err(error)) => logs::with_causes(&error),
                 Err(_) => format!("no answer within {PATIENCE:?}"),
             };
+            waiting.not_woken(&uid);
             warn!(
                 reason = "WakeFailed",
                 namespace,

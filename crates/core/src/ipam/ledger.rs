@@ -266,11 +266,6 @@ impl Ledger {
         lapsed
     }
 
-    /// When the next promise lapses.
-    pub fn next_lapse(&self) -> Option<Timestamp> {
-        self.lapses.first().map(|(until, _)| *until)
-    }
-
     fn index(&mut self, record: &Record) {
         self.keys.insert(&record.key, record.ip);
         let Some(place) = Place::of(&record.key) else {

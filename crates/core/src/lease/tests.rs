@@ -109,13 +109,13 @@ fn a_woken_follower_pauses_for_a_moment_but_never_longer_than_usual() {
 }
 
 #[test]
-fn only_a_release_is_worth_an_early_look() {
+fn a_release_and_another_holder_are_worth_an_early_look() {
     let mut follower = candidate("a");
     follower.decide(Some(held_by("b")), at(0.0), WALL);
     let cases = [
         (Some(held_by("")), true, "released"),
         (Some(held_by("b")), false, "as it was read"),
-        (Some(held_by("c")), false, "passed on"),
+        (Some(held_by("c")), true, "passed on"),
         (Some(held_by("a")), false, "a late look at our own lease"),
         (None, false, "deleted, and its holder does not know yet"),
     ];

@@ -51,12 +51,20 @@ async fn pods_that_are_not_to_be_bound() {
         ),
         ("late", "bare", "UnknownNode", "FloatingIPPlugin:UnknowNode"),
         ("late", "gone", "UnknownNode", "FloatingIPPlugin:UnknowNode"),
+        (
+            "late",
+            "../nodes/n1",
+            "UnknownNode",
+            "FloatingIPPlugin:UnknowNode",
+        ),
     ];
     for (pod, node, reason, text) in table {
         let error = binder.bind(&request(pod, node)).await.unwrap_err();
         assert!(error.to_string().starts_with(text), "{pod}: {error}");
         assert_eq!(error.reason(), reason, "{pod}");
     }
+    let calls = world.server.state().calls.join("\n");
+    assert!(!calls.contains(".."), "{calls}");
     assert_eq!(world.writes(), 0);
 }
 
@@ -119,4 +127,28 @@ async fn a_server_that_refuses_records_costs_nothing() {
     assert_eq!(binder.store.read(|it| it.ledger().promises().count()), 0);
     world.server.heal();
     binder.bind(&request("a", "n1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_promised_to_a_pod_that_is_refused_is_there_for_others() {
+    let world = World::new();
+    let binder = world.binder().await;
+    world.pod("a", None);
+    let promise = floe_core::ipam::ledger::Promise {
+        group: "dp_ns_web_".into(),
+        namespace: "ns".into(),
+        app_prefix: "dp_ns_web_".into(),
+        places: 1,
+        addresses: ["10.0.70.2".parse().unwrap()].into(),
+        until: jiff::Timestamp::MAX,
+    };
+    binder
+        .store
+        .change(|books| books.promise("uid-a", Some(promise)));
+    binder.bind(&request("a", "far")).await.unwrap_err();
+    let promised = |books: &crate::store::Books| books.ledger().promise_to("uid-a").is_some();
+    assert!(!binder.store.read(promised));
+    assert!(binder.waiting.had_room());
+    binder.bind(&request("a", "far")).await.unwrap_err();
+    assert!(!binder.waiting.had_room(), "nothing was promised");
 }

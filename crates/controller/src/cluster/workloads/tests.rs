@@ -179,3 +179,20 @@ async fn nobody_asks_about_what_has_no_replicas() {
     }
     assert_eq!(server.state().calls.len(), asked);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_no_object_can_have_is_not_asked_for() {
+    let server = Server::default();
+    let running = start(&server).await;
+    let workloads = workloads(&server, &running);
+    for name in ["../../../../api/v1/secrets", "a/b", "a?b", ""] {
+        let app = app(AppKind::StatefulSet, name);
+        let found = workloads.workload(app, Freshness::Direct).await;
+        assert_eq!(found.state, State::Gone, "{name}");
+        let pod = pod_of("ReplicaSet", name);
+        let _ = workloads.app_of(&pod).await;
+    }
+    let calls = server.state().calls.join("\n");
+    assert!(!calls.contains("secrets"), "{calls}");
+    assert!(!calls.contains("/a/b") && !calls.contains("a?b"), "{calls}");
+}

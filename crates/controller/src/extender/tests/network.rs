@@ -42,7 +42,9 @@ impl Replica {
         Self {
             addr,
             stopper,
-            task: tokio::spawn(serve(listener, router, secrets, entry, stop)),
+            task: tokio::spawn(async move {
+                serve(listener, router, secrets, entry.empty(), stop).await;
+            }),
         }
     }
 
@@ -144,7 +146,7 @@ async fn a_leader_with_another_page_at_its_address_is_no_leader() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (_stopper, stop) = stop::channel();
     let other = Router::new();
-    tokio::spawn(serve(listener, other, None, Entry::default(), stop));
+    tokio::spawn(serve(listener, other, None, async {}, stop));
     let follower = setup(Clerk::new(), follower_of(Some(&url)));
     let answer = ask(&follower.router, "/v1/bind", &binding("best")).await;
     let told = answer["Error"].as_str().unwrap();

@@ -169,7 +169,7 @@ async fn a_version_that_is_gone_leads_to_a_new_read() {
         tokio::time::sleep(Duration::from_millis(400)).await;
         assert_eq!(server.state().watches, 1, "{fault:?}");
         server.state().skip_versions(10);
-        server.state().put(&spec_of("third", 15));
+        server.state().put(&spec_of("other", 15));
         tokio::time::sleep(Duration::from_millis(101)).await;
         assert_eq!(server.state().looks, 2, "{fault:?}");
         assert_eq!(server.state().watches, 2, "{fault:?}");

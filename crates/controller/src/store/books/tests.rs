@@ -1,4 +1,7 @@
-use floe_core::config::{Loaded, Mode};
+use floe_core::{
+    config::{Loaded, Mode},
+    ipam::policy::ReleasePolicy,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -77,6 +80,36 @@ fn an_own_write_is_not_undone_by_an_older_event() {
     books.record(&ours);
     assert_eq!(key_of(&books, "10.0.70.5"), None, "the watch tells it late");
     assert_eq!(books.outside(), 0);
+}
+
+#[test]
+fn a_look_that_found_nothing_does_not_undo_what_has_come_since() {
+    let mut books = books();
+    let before = books.version(ip("10.0.70.5"));
+    books.record(&seen(&fip("10.0.70.5", 7, "new")));
+    books.record_missing(ip("10.0.70.5"), before);
+    assert_eq!(key_of(&books, "10.0.70.5").unwrap(), "new");
+    books.record_missing(ip("10.0.70.5"), Some(6));
+    assert_eq!(key_of(&books, "10.0.70.5").unwrap(), "new");
+    books.record_missing(ip("10.0.70.5"), Some(7));
+    assert_eq!(key_of(&books, "10.0.70.5"), None);
+}
+
+#[test]
+fn a_pool_that_cannot_be_read_any_more_is_news() {
+    let mut books = books();
+    let mut news = books.news.subscribe();
+    let mut pool = json!({
+        "metadata": { "name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "1" },
+        "size": 3, "preAllocateIP": false,
+    });
+    books.pool(seen(&pool));
+    assert_eq!(news.try_recv(), Ok(News::Pool("p".into())));
+    pool["metadata"]["resourceVersion"] = json!("2");
+    pool["size"] = json!("three");
+    books.pool(seen(&pool));
+    assert!(books.pools().is_empty());
+    assert_eq!(news.try_recv(), Ok(News::Pool("p".into())));
 }
 
 #[test]

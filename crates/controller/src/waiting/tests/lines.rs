@@ -104,6 +104,21 @@ fn once_a_second_unless_there_is_something_new() {
 }
 
 #[test]
+fn who_could_not_be_woken_is_not_expected() {
+    let start = Instant::now();
+    let at = |count: f64| start + seconds(count);
+    let mut line = Line::default();
+    let pod = claim("a", 1);
+    line.refused(&pod, at(0.0));
+    line.woken(&["uid-a"], &address(1), at(0.0));
+    assert!(!due(&line, &address(1), at(1.0)));
+    line.not_woken("uid-a");
+    line.not_woken("uid-b");
+    assert!(due(&line, &address(1), at(1.0)));
+    assert_eq!(line.refused(&pod, at(1.0)), None, "it did not come for it");
+}
+
+#[test]
 fn regular_wakes_become_rare() {
     let start = Instant::now();
     let mut line = Line::default();
