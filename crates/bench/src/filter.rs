@@ -4,7 +4,7 @@
 //! This is what the controller does for such a call without its caches and its
 //! server around it; the call as a whole is measured on a cluster.
 
-use std::{borrow::Cow, collections::BTreeMap, hint::black_box, net::IpAddr};
+use std::{borrow::Cow, collections::HashMap, hint::black_box, net::IpAddr};
 
 use anyhow::{Context, Result, ensure};
 use floe_api::extender::{self, Offer, Verdict};
@@ -15,7 +15,7 @@ use floe_core::{
         owner::AppKind,
         policy::ReleasePolicy,
     },
-    schedule::{claimant::Claimant, filter},
+    schedule::{claimant::Claimant, filter, refusal::NodeRefusal},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub fn measure(size: Size) -> Result<Vec<Row>> {
             ledger.observe(kept(subnet, nth));
         }
     }
-    let nodes: BTreeMap<String, IpAddr> = size.node_list().into_iter().collect();
+    let nodes: HashMap<String, IpAddr> = size.node_list().into_iter().collect();
     let mut rows = Vec::new();
     for case in [Case::Anywhere, Case::Kept] {
         rows.push(case.measure(size, &ledger, &nodes)?);
@@ -104,10 +104,12 @@ impl Case {
         nodes as usize
     }
 
-    fn measure(self, size: Size, ledger: &Ledger, nodes: &BTreeMap<String, IpAddr>) -> Result<Row> {
+    fn measure(self, size: Size, ledger: &Ledger, nodes: &HashMap<String, IpAddr>) -> Result<Row> {
         let (app, _) = self.pod().rsplit_once('-').context("pods are numbered")?;
         let pod = scene::pod(AppKind::StatefulSet, app, self.pod(), ReleasePolicy::Never);
-        let body = body(self.pod(), &pod.uid, nodes.keys().map(String::as_str));
+        let names = size.node_list();
+        let names = names.iter().map(|(name, _)| name.as_str());
+        let body = body(self.pod(), &pod.uid, names);
         let answer = answer(&body, ledger, &pod, nodes)?;
         let answer: Value = serde_json::from_slice(&answer)?;
         let fitting = answer["nodenames"].as_array().map_or(0, Vec::len);
@@ -203,7 +205,7 @@ fn answer_of(
     body: &[u8],
     ledger: &Ledger,
     pod: &Claimant,
-    nodes: &BTreeMap<String, IpAddr>,
+    nodes: &HashMap<String, IpAddr>,
 ) -> Vec<u8> {
     answer(body, ledger, pod, nodes).expect("it was answered before")
 }
@@ -212,7 +214,7 @@ fn answer(
     body: &[u8],
     ledger: &Ledger,
     pod: &Claimant,
-    nodes: &BTreeMap<String, IpAddr>,
+    nodes: &HashMap<String, IpAddr>,
 ) -> Result<Vec<u8>> {
     let offer: Offer<'_> = extender::parse(body)?;
     let offers: Vec<filter::Offer<'_>> = offer
@@ -224,13 +226,16 @@ fn answer(
         })
         .collect();
     let sorted = filter::filter(ledger, pod, &offers, Timestamp::UNIX_EPOCH)?;
-    // Both lists are in the order of the offers.
+    // Both lists are in the order of the offers, and few texts are different.
     let mut unfit = sorted.unfit.into_iter().peekable();
+    let mut last: Option<(NodeRefusal, String)> = None;
     let answer = offer.nodes.judge(|node| {
         let Some((_, refusal)) = unfit.next_if(|(name, _)| *name == node) else {
             return Verdict::Fits;
         };
-        let text = Cow::Owned(refusal.to_string());
+        let known = last.take().filter(|(of, _)| *of == refusal);
+        let known = known.unwrap_or_else(|| (refusal, refusal.to_string()));
+        let text = Cow::Owned(last.insert(known).1.clone());
         if refusal.is_curable_by_preemption() {
             Verdict::Fails(text)
         } else {

@@ -23,34 +23,36 @@ use crate::addr::canonical;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     config: AddressConfig,
-    /// By node subnet the entries that list it, in their order.
-    subnets: BTreeMap<IpNet, Vec<EntryId>>,
+    /// The node subnets in ascending order, each with the entries that list it, in
+    /// their order.
+    subnets: Vec<(IpNet, Vec<EntryId>)>,
     /// Which lengths node subnets have, the longest first.
     lengths: BTreeSet<Reverse<u8>>,
-    /// By the first address of each range its last, and the entry it is of.
-    owners: BTreeMap<IpAddr, (IpAddr, EntryId)>,
+    /// The ranges in ascending order: first and last address, and the entry.
+    owners: Vec<(IpAddr, IpAddr, EntryId)>,
 }
 
 impl Topology {
     /// Prepares a configuration.
     pub fn new(config: AddressConfig) -> Self {
         let mut subnets = BTreeMap::<_, Vec<_>>::new();
-        let mut owners = BTreeMap::new();
+        let mut owners = Vec::new();
         for (id, entry) in config.enumerate() {
             for &subnet in entry.node_subnets() {
                 subnets.entry(subnet).or_default().push(id);
             }
             for range in entry.addresses().ranges() {
-                owners.insert(range.first(), (range.last(), id));
+                owners.push((range.first(), range.last(), id));
             }
         }
+        owners.sort_unstable();
         Self {
             lengths: subnets
                 .keys()
                 .map(|net| Reverse(net.prefix_len()))
                 .collect(),
             config,
-            subnets,
+            subnets: subnets.into_iter().collect(),
             owners,
         }
     }
@@ -67,29 +69,36 @@ impl Topology {
 
     /// The subnet of the node with this address: the longest that contains it.
     pub fn node_subnet(&self, node: IpAddr) -> Option<IpNet> {
+        Some(self.subnets[self.place_of_node(node)?].0)
+    }
+
+    /// The place of that subnet among [all of them](Topology::node_subnets).
+    pub fn place_of_node(&self, node: IpAddr) -> Option<usize> {
         let node = canonical(node);
         self.lengths.iter().find_map(|&Reverse(length)| {
             // An IPv6 length says nothing about an IPv4 node.
             let subnet = IpNet::new(node, length).ok()?.trunc();
-            self.subnets.contains_key(&subnet).then_some(subnet)
+            self.place_of(subnet)
         })
     }
 
     /// All node subnets in ascending order, with the entries that list them.
-    pub fn node_subnets(&self) -> impl Iterator<Item = (IpNet, &[EntryId])> {
-        self.subnets.iter().map(|(&net, ids)| (net, ids.as_slice()))
+    pub fn node_subnets(&self) -> impl ExactSizeIterator<Item = (IpNet, &[EntryId])> {
+        self.subnets.iter().map(|(net, ids)| (*net, ids.as_slice()))
     }
 
     /// The entries that list exactly this node subnet, in their order.
     pub fn entries_of(&self, node_subnet: IpNet) -> &[EntryId] {
-        self.subnets.get(&node_subnet).map_or(&[], Vec::as_slice)
+        let place = self.place_of(node_subnet);
+        place.map_or(&[], |place| self.subnets[place].1.as_slice())
     }
 
     /// The entry that a pod address belongs to; `None` when the address is
     /// outside the configuration.
     pub fn entry_of(&self, ip: IpAddr) -> Option<EntryId> {
         let ip = canonical(ip);
-        let (_, &(last, id)) = self.owners.range(..=ip).next_back()?;
+        let after = self.owners.partition_point(|(first, ..)| *first <= ip);
+        let (_, last, id) = self.owners[after.checked_sub(1)?];
         // IPv4 sorts before IPv6, so this holds between families as well.
         (ip <= last).then_some(id)
     }
@@ -98,6 +107,11 @@ impl Topology {
     /// is outside the configuration.
     pub fn node_subnets_of(&self, ip: IpAddr) -> Option<&BTreeSet<IpNet>> {
         Some(self.entry(self.entry_of(ip)?).node_subnets())
+    }
+
+    fn place_of(&self, subnet: IpNet) -> Option<usize> {
+        let found = self.subnets.binary_search_by(|(net, _)| net.cmp(&subnet));
+        found.ok()
     }
 }
 

@@ -182,7 +182,7 @@ impl Matching {
             return;
         }
         for (wish, known) in self.candidates.iter_mut().enumerate() {
-            known.extend(candidates(wish));
+            known.append(&mut candidates(wish));
         }
         for wish in 0..self.chosen.len() {
             if self.chosen[wish].is_none() {

@@ -235,15 +235,21 @@ pub fn pod_index(pod: &str) -> Option<u64> {
 
 /// A key without an app is opaque: its parts would build another key.
 fn own_parts(text: &str) -> Option<KeyParts<'_>> {
-    let mut split = text.split('_');
-    let parts = KeyParts {
+    // Every change of the books asks this, and names are short: looking at each
+    // byte is quicker than a search for each separator.
+    let bytes = text.bytes().enumerate();
+    let mut separators = bytes.filter(|(_, byte)| *byte == b'_').map(|(at, _)| at);
+    let (first, second, third) = (separators.next()?, separators.next()?, separators.next()?);
+    if separators.next().is_some() || third == second + 1 {
+        return None;
+    }
+    Some(KeyParts {
         pool: None,
-        kind: split.next()?,
-        namespace: split.next()?,
-        app: split.next()?,
-        pod: split.next()?,
-    };
-    (split.next().is_none() && !parts.app.is_empty()).then_some(parts)
+        kind: &text[..first],
+        namespace: &text[first + 1..second],
+        app: &text[second + 1..third],
+        pod: &text[third + 1..],
+    })
 }
 
 impl From<&str> for HolderKey {

@@ -95,12 +95,13 @@ impl Ledger {
     /// Enters what the store says about an address.
     pub fn observe(&mut self, mut record: Record) {
         record.ip = canonical(record.ip);
-        match self.records.remove(&record.ip) {
+        let (ip, key) = (record.ip, record.key.clone());
+        let spare = self.rank_of_spare(&record);
+        match self.records.insert(ip, record) {
             Some(old) => self.unindex(&old),
-            None => self.take_from_free(record.ip),
+            None => self.take_from_free(ip),
         }
-        self.index(&record);
-        self.records.insert(record.ip, record);
+        self.index(&key, ip, spare);
         #[cfg(test)]
         self.check_invariants();
     }
@@ -266,14 +267,14 @@ impl Ledger {
         lapsed
     }
 
-    fn index(&mut self, record: &Record) {
-        self.keys.insert(&record.key, record.ip);
-        let Some(place) = Place::of(&record.key) else {
+    fn index(&mut self, key: &HolderKey, ip: IpAddr, spare: Option<(EntryId, SpareRank)>) {
+        self.keys.insert(key, ip);
+        let Some(place) = Place::of(key) else {
             return;
         };
         if !place.is_spare {
             self.group_mut(place.group, |group| group.add_held(&place));
-        } else if let Some((entry, rank)) = self.rank_of_spare(record) {
+        } else if let Some((entry, rank)) = spare {
             self.group_mut(place.group, |group| group.add_spare(entry, rank));
         }
     }
@@ -295,8 +296,8 @@ impl Ledger {
     fn rank_of_spare(&self, record: &Record) -> Option<(EntryId, SpareRank)> {
         let usable =
             record.is_idle() && !record.reserved && !self.promised.contains_key(&record.ip);
-        let entry = self.topology.entry_of(record.ip)?;
-        usable.then_some((entry, (Reverse(record.updated), record.ip)))
+        let entry = usable.then(|| self.topology.entry_of(record.ip)).flatten();
+        entry.map(|entry| (entry, (Reverse(record.updated), record.ip)))
     }
 
     fn hide_spare(&mut self, ip: IpAddr) {

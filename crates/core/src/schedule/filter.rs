@@ -1,6 +1,6 @@
 //! Which of the offered nodes can run a pod, and what is promised to it meanwhile.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -102,14 +102,17 @@ pub(super) struct Sites {
 
 impl Sites {
     pub fn of(ledger: &Ledger, offers: &[Offer<'_>]) -> Self {
-        let mut places: BTreeMap<IpNet, usize> = BTreeMap::new();
+        let topology = ledger.topology();
+        let all: Vec<IpNet> = topology.node_subnets().map(|(net, _)| net).collect();
+        // By the place in the topology: there are thousands of offers.
+        let mut places: Vec<Option<usize>> = vec![None; all.len()];
         let mut subnets = Vec::new();
         let mut site = |offer: &Offer<'_>| {
             let address = offer.address.ok_or(NodeRefusal::UnknownNode)?;
-            let subnet = ledger.topology().node_subnet(address);
-            let subnet = subnet.ok_or(NodeRefusal::NotConfigured { address })?;
-            Ok(*places.entry(subnet).or_insert_with(|| {
-                subnets.push(subnet);
+            let known = topology.place_of_node(address);
+            let known = known.ok_or(NodeRefusal::NotConfigured { address })?;
+            Ok(*places[known].get_or_insert_with(|| {
+                subnets.push(all[known]);
                 subnets.len() - 1
             }))
         };

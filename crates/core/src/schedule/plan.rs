@@ -168,6 +168,9 @@ impl<'a> Standing<'a> {
 
     /// Looks at single spares only where ranges ask for it.
     fn spare_stocks(&self) -> Vec<SpareStock> {
+        if self.group.is_none() && self.promised.is_empty() {
+            return Vec::new();
+        }
         let (ledger, wishes) = (self.ledger, &self.claimant.wishes);
         let promised = self.ranked(&self.promised);
         let mut stocks: BTreeMap<EntryId, SpareStock> = BTreeMap::new();

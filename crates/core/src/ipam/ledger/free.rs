@@ -6,7 +6,7 @@
 //! longest resting first.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
@@ -54,7 +54,7 @@ impl Free {
 
     /// The address is free again and rests.
     pub fn give_back(&mut self, ip: IpAddr) {
-        if !self.contains(ip) {
+        if !self.fresh.contains(ip) {
             self.rest(ip);
         }
     }
@@ -96,9 +96,13 @@ impl Free {
         fresh.into_iter().chain(resting).min()
     }
 
+    /// One that rests already keeps its turn.
     fn rest(&mut self, ip: IpAddr) {
+        let Entry::Vacant(turn) = self.turns.entry(ip) else {
+            return;
+        };
+        turn.insert(self.next_turn);
         self.resting.insert(self.next_turn, ip);
-        self.turns.insert(ip, self.next_turn);
         self.next_turn += 1;
         if self.resting.len() > MOST_RESTING
             && let Some((_, rested)) = self.resting.pop_first()

@@ -60,7 +60,7 @@ impl Group {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.spares.is_empty() && self.held.total == 0 && self.promised.total == 0
     }
 
     pub(super) fn add_spare(&mut self, entry: EntryId, spare: SpareRank) {
