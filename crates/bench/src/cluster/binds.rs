@@ -2,23 +2,25 @@
 //!
 //! The reference makes the same writes in a bare loop: the record, the Binding
 //! and the Event. The controller runs and watches in both cases, so the API
-//! server has the same work, and so has the machine.
+//! server has the same work, and so has the machine; and in both cases the time
+//! ends when all writes are done.
 
 use std::{
     collections::BTreeSet,
     net::IpAddr,
+    pin::pin,
     sync::{Mutex, PoisonError},
     time::Instant,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use floe_api::{
     galaxy::{FloatingIP, FloatingIPSpec},
     labels,
 };
 use floe_core::ipam::{attribute::Attribute, key::HolderKey, names, policy::ReleasePolicy};
 use floe_testbed::cluster::wait;
-use futures::{StreamExt as _, TryStreamExt as _, future::try_join_all};
+use futures::{Stream, StreamExt as _, TryStreamExt as _, future::try_join_all};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     core::v1::{Binding, Pod},
@@ -26,10 +28,10 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{ListParams, PostParams},
+    api::{ListParams, PostParams, WatchEvent, WatchParams},
 };
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::{time::timeout, try_join};
 
 use super::{Scene, program::Controller, records::AT_ONCE};
 use crate::{
@@ -49,16 +51,11 @@ pub async fn measure(scene: &Scene<'_>) -> Result<Vec<Row>> {
         let pods = create(scene, first, share).await?;
         let queue = Mutex::new(pods.iter());
         let loops = (0..AT_ONCE).map(|_| bind_bare(&scene.client, &queue));
-        let (took, events) = timed(loops).await?;
-        bare += took;
-        for event in events.into_iter().flatten() {
-            event.await??;
-        }
+        bare += timed(scene, &pods, loops).await?;
         let pods = create(scene, first + share, share).await?;
         let queue = Mutex::new(pods.iter());
         let loops = (0..AT_ONCE).map(|_| bind_by_floe(&controller, &queue));
-        floe += timed(loops).await?.0;
-        all_told(scene, &pods).await?;
+        floe += timed(scene, &pods, loops).await?;
     }
     all_hold_one(scene).await?;
     controller.stop().await?;
@@ -104,13 +101,39 @@ async fn create(scene: &Scene<'_>, first: u32, count: u32) -> Result<Vec<Placed>
         .await
 }
 
-/// How long several loops take side by side, and what they return.
-async fn timed<T>(
-    loops: impl Iterator<Item = impl Future<Output = Result<T>>>,
-) -> Result<(f64, Vec<T>)> {
+/// How long it takes until several loops have bound all pods, and each of the
+/// pods has its Event.
+async fn timed<F>(scene: &Scene<'_>, pods: &[Placed], loops: impl Iterator<Item = F>) -> Result<f64>
+where
+    F: Future<Output = Result<()>>,
+{
+    let api: Api<Event> = Api::namespaced(scene.client.clone(), scene::NAMESPACE);
+    let newest = api.list(&ListParams::default().limit(1)).await?;
+    let newest = newest.metadata.resource_version.unwrap_or_default();
+    let events = api.watch(&WatchParams::default(), &newest).await?;
     let start = Instant::now();
-    let results = try_join_all(loops).await?;
-    Ok((start.elapsed().as_secs_f64(), results))
+    try_join!(try_join_all(loops), all_told(events, pods))?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Waits until every pod has an Event: floe writes it after the Binding, and it is
+/// work that has to be done.
+async fn all_told(
+    events: impl Stream<Item = kube::Result<WatchEvent<Event>>>,
+    pods: &[Placed],
+) -> Result<()> {
+    let mut silent: BTreeSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
+    let mut events = pin!(events);
+    while !silent.is_empty() {
+        let next = timeout(wait::SETTLED, events.next()).await;
+        let next = next.with_context(|| format!("{} pods have no Event", silent.len()))?;
+        if let WatchEvent::Added(event) = next.context("the watch of Events has ended")??
+            && let Some(uid) = event.regarding.and_then(|pod| pod.uid)
+        {
+            silent.remove(uid.as_str());
+        }
+    }
+    Ok(())
 }
 
 /// The pods that wait for one of the loops.
@@ -136,23 +159,15 @@ async fn bind_by_floe(controller: &Controller, queue: &Queue<'_>) -> Result<()> 
     Ok(())
 }
 
-/// Makes the writes by hand, one pod after the other. As with floe, the pod is
-/// bound when its Binding is, and the Event follows while others are bound.
-async fn bind_bare(client: &Client, queue: &Queue<'_>) -> Result<Vec<Telling>> {
-    let mut events = Vec::new();
+/// Makes the writes by hand, one pod after the other.
+async fn bind_bare(client: &Client, queue: &Queue<'_>) -> Result<()> {
+    let events: Api<Event> = Api::namespaced(client.clone(), scene::NAMESPACE);
     while let Some(pod) = next(queue) {
         write(client, pod).await?;
-        let api: Api<Event> = Api::namespaced(client.clone(), scene::NAMESPACE);
-        let event = event(pod)?;
-        events.push(tokio::spawn(async move {
-            api.create(&PostParams::default(), &event).await.map(drop)
-        }));
+        events.create(&PostParams::default(), &event(pod)?).await?;
     }
-    Ok(events)
+    Ok(())
 }
-
-/// An Event that is being written.
-type Telling = JoinHandle<kube::Result<()>>;
 
 /// Writes the record and the Binding, as floe does.
 async fn write(client: &Client, pod: &Placed) -> Result<()> {
@@ -199,23 +214,6 @@ fn event(pod: &Placed) -> Result<Event> {
         "note": format!("{} on {}", pod.address, pod.node),
     });
     Ok(serde_json::from_value(event)?)
-}
-
-/// Waits until every pod has an Event: none was saved, and none is left for the
-/// time of others.
-async fn all_told(scene: &Scene<'_>, pods: &[Placed]) -> Result<()> {
-    let api: Api<Event> = Api::namespaced(scene.client.clone(), scene::NAMESPACE);
-    wait::until("every pod has an Event", wait::SETTLED, async || {
-        let events = api.list(&ListParams::default()).await?.items;
-        let told: BTreeSet<String> = events
-            .into_iter()
-            .filter_map(|event| event.regarding?.uid)
-            .collect();
-        let silent = pods.iter().filter(|pod| !told.contains(&pod.uid)).count();
-        ensure!(silent == 0, "{silent} pods have none");
-        Ok(Some(()))
-    })
-    .await
 }
 
 /// Fails unless every pod is bound and has exactly one address.

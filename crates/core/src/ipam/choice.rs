@@ -182,7 +182,12 @@ impl Matching {
             return;
         }
         for (wish, known) in self.candidates.iter_mut().enumerate() {
-            known.append(&mut candidates(wish));
+            let mut next = candidates(wish);
+            if known.is_empty() {
+                *known = next;
+            } else {
+                known.append(&mut next);
+            }
         }
         for wish in 0..self.chosen.len() {
             if self.chosen[wish].is_none() {

@@ -235,21 +235,24 @@ pub fn pod_index(pod: &str) -> Option<u64> {
 
 /// A key without an app is opaque: its parts would build another key.
 fn own_parts(text: &str) -> Option<KeyParts<'_>> {
-    // Every change of the books asks this, and names are short: looking at each
-    // byte is quicker than a search for each separator.
-    let bytes = text.bytes().enumerate();
-    let mut separators = bytes.filter(|(_, byte)| *byte == b'_').map(|(at, _)| at);
-    let (first, second, third) = (separators.next()?, separators.next()?, separators.next()?);
-    if separators.next().is_some() || third == second + 1 {
-        return None;
-    }
-    Some(KeyParts {
+    let (kind, rest) = cut(text)?;
+    let (namespace, rest) = cut(rest)?;
+    let (app, pod) = cut(rest)?;
+    let parts = KeyParts {
         pool: None,
-        kind: &text[..first],
-        namespace: &text[first + 1..second],
-        app: &text[second + 1..third],
-        pod: &text[third + 1..],
-    })
+        kind,
+        namespace,
+        app,
+        pod,
+    };
+    (cut(pod).is_none() && !app.is_empty()).then_some(parts)
+}
+
+/// What is before and after the first separator. Every change of the books asks
+/// for it, and in short texts this is quicker than a general search.
+fn cut(text: &str) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == b'_')?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
 impl From<&str> for HolderKey {

@@ -1,6 +1,6 @@
 //! Which addresses a pod gets on the node that was chosen for it.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -76,7 +76,12 @@ pub fn bind(
         })
         .collect();
     let places = plan.places();
-    let promise = (places > 0).then(|| claimant.promise(places, plan.taken().collect(), until));
+    let promise = (places > 0).then(|| {
+        // One by one: a set of one or two is not worth sorting.
+        let mut addresses = BTreeSet::new();
+        addresses.extend(plan.taken());
+        claimant.promise(places, addresses, until)
+    });
     Ok(Grant {
         take: plan.choices,
         give_back,

@@ -209,7 +209,7 @@ impl<'a> Standing<'a> {
     }
 
     fn most_kept(&self) -> usize {
-        // As it is for every pod that comes for the first time.
+        // So it is for every pod that comes for the first time.
         if self.own.is_empty() {
             return 0;
         }
@@ -235,6 +235,9 @@ impl<'a> Standing<'a> {
     fn own_matching(&self, usable: impl Fn(IpAddr) -> bool) -> Matching {
         let wishes = &self.claimant.wishes;
         let mut matching = Matching::new(wishes.len());
+        if self.own.is_empty() {
+            return matching;
+        }
         matching.add(|wish| {
             let fits = |ip: &IpAddr| wishes[wish].accepts(*ip) && usable(*ip);
             let own = self.own.iter().map(|record| record.ip);
@@ -244,6 +247,9 @@ impl<'a> Standing<'a> {
     }
 
     fn add_spares(&self, matching: &mut Matching, subnet: IpNet) {
+        if self.spares.is_empty() {
+            return;
+        }
         let wishes = &self.claimant.wishes;
         matching.add(|wish| {
             let mut choices = self.promised_for(wish, subnet, true);

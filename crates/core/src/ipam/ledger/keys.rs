@@ -40,21 +40,20 @@ impl Keys {
     }
 
     pub fn remove(&mut self, key: &HolderKey, ip: IpAddr) {
-        let Entry::Occupied(mut occupied) = self.0.entry(key.clone()) else {
-            return;
-        };
-        match occupied.get_mut() {
-            Addresses::One(other) if *other != ip => {}
-            Addresses::One(_) => {
-                occupied.remove();
-            }
-            Addresses::Several(addresses) => {
+        // Most keys have one address, and go with it.
+        let left = match self.0.remove(key) {
+            None => return,
+            Some(Addresses::One(other)) if other == ip => return,
+            Some(Addresses::One(other)) => Addresses::One(other),
+            Some(Addresses::Several(mut addresses)) => {
                 addresses.remove(&ip);
-                if let (Some(first), 1) = (addresses.first().copied(), addresses.len()) {
-                    occupied.insert(Addresses::One(first));
+                match addresses.first() {
+                    Some(first) if addresses.len() == 1 => Addresses::One(*first),
+                    _ => Addresses::Several(addresses),
                 }
             }
-        }
+        };
+        self.0.insert(key.clone(), left);
     }
 
     /// The addresses of a key, in ascending order.
