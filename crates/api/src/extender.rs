@@ -13,7 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use bind::{BindAnswer, BindRequest};
-pub use filter::{FilterAnswer, Verdict};
+pub use filter::{FilterAnswer, Text, Verdict};
 pub use nodes::{NodeObject, Nodes};
 pub use preempt::{PreemptAnswer, PreemptRequest, Victims};
 

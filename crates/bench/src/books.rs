@@ -31,10 +31,10 @@ use crate::{
     table::{Figure, Row, Wanted},
 };
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 35;
 /// How many pods each Deployment has.
 const PODS: usize = 5;
-const ROUND: Duration = Duration::from_millis(500);
+const ROUND: Duration = Duration::from_millis(100);
 
 /// Measures small and large books in turns. Whatever else the machine does only
 /// makes a round slower, by taking its caches, so the fastest one counts.

@@ -4,10 +4,10 @@
 //! This is what the controller does for such a call without its caches and its
 //! server around it; the call as a whole is measured on a cluster.
 
-use std::{borrow::Cow, collections::HashMap, hint::black_box, net::IpAddr};
+use std::{collections::HashMap, hint::black_box, net::IpAddr};
 
 use anyhow::{Context, Result, ensure};
-use floe_api::extender::{self, Offer, Verdict};
+use floe_api::extender::{self, Offer, Text, Verdict};
 use floe_core::{
     ipam::{
         ledger::{Ledger, Record},
@@ -228,14 +228,14 @@ fn answer(
     let sorted = filter::filter(ledger, pod, &offers, Timestamp::UNIX_EPOCH)?;
     // Both lists are in the order of the offers, and few texts are different.
     let mut unfit = sorted.unfit.into_iter().peekable();
-    let mut last: Option<(NodeRefusal, String)> = None;
+    let mut last: Option<(NodeRefusal, Text)> = None;
     let answer = offer.nodes.judge(|node| {
         let Some((_, refusal)) = unfit.next_if(|(name, _)| *name == node) else {
             return Verdict::Fits;
         };
         let known = last.take().filter(|(of, _)| *of == refusal);
-        let known = known.unwrap_or_else(|| (refusal, refusal.to_string()));
-        let text = Cow::Owned(last.insert(known).1.clone());
+        let known = known.unwrap_or_else(|| (refusal, Text::from(&refusal)));
+        let text = last.insert(known).1.clone();
         if refusal.is_curable_by_preemption() {
             Verdict::Fails(text)
         } else {

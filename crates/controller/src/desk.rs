@@ -8,7 +8,7 @@
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use floe_api::extender::{
-    FilterAnswer, HostScore, Nodes, Offer, PodRef, PreemptAnswer, PreemptRequest, Verdict,
+    FilterAnswer, HostScore, Nodes, Offer, PodRef, PreemptAnswer, PreemptRequest, Text, Verdict,
 };
 use floe_core::schedule::{
     filter::{self, Sorted},
@@ -244,7 +244,8 @@ impl Desk {
 
 /// Every node fails for the same reason, which no preemption can cure.
 fn nowhere<'a>(nodes: &'a Nodes<'a>, text: &str) -> FilterAnswer<'a> {
-    nodes.judge(|_| Verdict::Unresolvable(text.to_owned().into()))
+    let text = Text::from(text);
+    nodes.judge(|_| Verdict::Unresolvable(text.clone()))
 }
 
 /// The answer, node by node. Both lists have the order of the nodes.

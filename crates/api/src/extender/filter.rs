@@ -1,21 +1,39 @@
 //! The answer to filter.
 
-use std::borrow::Cow;
+use std::{fmt, sync::Arc};
 
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::Nodes;
 
 /// What becomes of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict<'a> {
+#[derive(Clone, Debug)]
+pub enum Verdict {
     /// The pod may run there.
     Fits,
     /// Not now, for this reason; it might if others made room.
-    Fails(Cow<'a, str>),
+    Fails(Text),
     /// Not even if others made room, for this reason.
-    Unresolvable(Cow<'a, str>),
+    Unresolvable(Text),
+}
+
+/// Why a node will not do. Thousands of nodes have the same text, so it is made
+/// ready for the answer once and shared.
+#[derive(Clone)]
+pub struct Text(Arc<RawValue>);
+
+impl<T: fmt::Display + ?Sized> From<&T> for Text {
+    fn from(text: &T) -> Self {
+        let json = to_raw_value(&text.to_string());
+        Self(json.expect("a text is always written").into())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.0.get())
+    }
 }
 
 /// The answer to filter, in the form in which the nodes came.
@@ -39,10 +57,7 @@ pub struct FilterAnswer<'a> {
 
 impl Nodes<'_> {
     /// The answer that has a verdict for each node, asked for in their order.
-    pub fn judge<'a>(
-        &'a self,
-        mut verdict: impl FnMut(&'a str) -> Verdict<'a>,
-    ) -> FilterAnswer<'a> {
+    pub fn judge<'a>(&'a self, mut verdict: impl FnMut(&'a str) -> Verdict) -> FilterAnswer<'a> {
         let mut failed = Reasons::default();
         let mut unresolvable = Reasons::default();
         let mut fits = |name: &'a str| match verdict(name) {
@@ -118,7 +133,7 @@ impl<'a> NodeList<'a> {
 
 /// Why which node fails. Written as a map, but never looked up, so a list does.
 #[derive(Debug, Default)]
-struct Reasons<'a>(Vec<(&'a str, Cow<'a, str>)>);
+struct Reasons<'a>(Vec<(&'a str, Text)>);
 
 impl Reasons<'_> {
     fn is_empty(&self) -> bool {
@@ -128,6 +143,6 @@ impl Reasons<'_> {
 
 impl Serialize for Reasons<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(node, reason)| (node, reason)))
+        serializer.collect_map(self.0.iter().map(|(node, reason)| (node, &*reason.0)))
     }
 }

@@ -276,6 +276,7 @@ fn the_same_refusal_has_the_same_words() {
     ];
     let mut texts = Texts::default();
     for refusal in refusals {
-        assert_eq!(texts.of(refusal), refusal.to_string());
+        let json = serde_json::to_string(&refusal.to_string()).unwrap();
+        assert_eq!(format!("{:?}", texts.of(refusal)), json);
     }
 }

@@ -1,36 +1,20 @@
 //! Words for nodes that will not do.
 
-use std::{borrow::Cow, sync::LazyLock};
-
+use floe_api::extender::Text;
 use floe_core::schedule::{filter::Sorted, refusal::NodeRefusal};
 
-/// The texts of one answer. Thousands of nodes have few different ones.
+/// The texts of one answer. Neighbours are mostly refused for the same reason.
 #[derive(Default)]
 pub struct Texts {
-    /// The last one that was not a constant.
-    last: Option<(NodeRefusal, String)>,
+    last: Option<(NodeRefusal, Text)>,
 }
-
-static NO_ADDRESS_LEFT: LazyLock<String> = LazyLock::new(|| NodeRefusal::NoAddressLeft.to_string());
-
-static UNKNOWN_NODE: LazyLock<String> = LazyLock::new(|| NodeRefusal::UnknownNode.to_string());
 
 impl Texts {
     /// The text of a refusal.
-    pub fn of(&mut self, refusal: NodeRefusal) -> Cow<'static, str> {
-        match refusal {
-            NodeRefusal::NoAddressLeft => NO_ADDRESS_LEFT.as_str().into(),
-            NodeRefusal::UnknownNode => UNKNOWN_NODE.as_str().into(),
-            NodeRefusal::NotConfigured { .. }
-            | NodeRefusal::KeptElsewhere { .. }
-            | NodeRefusal::SpareElsewhere { .. } => {
-                let (_, text) = match self.last.take() {
-                    Some(last) if last.0 == refusal => self.last.insert(last),
-                    _ => self.last.insert((refusal, refusal.to_string())),
-                };
-                text.clone().into()
-            }
-        }
+    pub fn of(&mut self, refusal: NodeRefusal) -> Text {
+        let last = self.last.take().filter(|(of, _)| *of == refusal);
+        let last = last.unwrap_or_else(|| (refusal, Text::from(&refusal)));
+        self.last.insert(last).1.clone()
     }
 }
 

@@ -161,17 +161,21 @@ pub fn family_of_entry(ledger: &Ledger, entry: EntryId) -> Family {
 /// class, then of the next class, and so on.
 #[derive(Clone, Debug)]
 pub struct Matching {
-    candidates: Vec<Vec<Choice>>,
-    chosen: Vec<Option<Choice>>,
+    seats: Vec<Seat>,
+}
+
+/// A wish, what would fill it, and what does.
+#[derive(Clone, Debug, Default)]
+struct Seat {
+    candidates: Vec<Choice>,
+    chosen: Option<Choice>,
 }
 
 impl Matching {
     /// No address for any of so many wishes.
     pub fn new(wishes: usize) -> Self {
-        Self {
-            candidates: vec![Vec::new(); wishes],
-            chosen: vec![None; wishes],
-        }
+        let seats = vec![Seat::default(); wishes];
+        Self { seats }
     }
 
     /// Adds the candidates of the next class, by the number of the wish and in
@@ -181,16 +185,16 @@ impl Matching {
         if self.is_complete() {
             return;
         }
-        for (wish, known) in self.candidates.iter_mut().enumerate() {
+        for (wish, seat) in self.seats.iter_mut().enumerate() {
             let mut next = candidates(wish);
-            if known.is_empty() {
-                *known = next;
+            if seat.candidates.is_empty() {
+                seat.candidates = next;
             } else {
-                known.append(&mut next);
+                seat.candidates.append(&mut next);
             }
         }
-        for wish in 0..self.chosen.len() {
-            if self.chosen[wish].is_none() {
+        for wish in 0..self.seats.len() {
+            if self.seats[wish].chosen.is_none() {
                 self.fill(wish);
             }
         }
@@ -198,25 +202,27 @@ impl Matching {
 
     /// How many wishes are filled.
     pub fn filled(&self) -> usize {
-        self.chosen.iter().flatten().count()
+        let chosen = self.seats.iter().filter(|seat| seat.chosen.is_some());
+        chosen.count()
     }
 
     /// Whether all wishes are filled.
     pub fn is_complete(&self) -> bool {
-        self.chosen.iter().all(Option::is_some)
+        self.seats.iter().all(|seat| seat.chosen.is_some())
     }
 
     /// The addresses in the order of the wishes, if there is one for each.
     pub fn finish(self) -> Option<Vec<Choice>> {
-        self.chosen.into_iter().collect()
+        self.seats.into_iter().map(|seat| seat.chosen).collect()
     }
 
     fn fill(&mut self, wish: usize) {
-        let untaken = self.candidates[wish]
+        let untaken = self.seats[wish]
+            .candidates
             .iter()
             .find(|choice| self.holder(choice.ip()).is_none());
         match untaken.copied() {
-            Some(choice) => self.chosen[wish] = Some(choice),
+            Some(choice) => self.seats[wish].chosen = Some(choice),
             None => {
                 let _ = self.reseat(wish, &mut Vec::new());
             }
@@ -226,8 +232,8 @@ impl Matching {
     /// Finds an address for a wish by moving others: an augmenting path. Breaks
     /// when it is found.
     fn reseat(&mut self, wish: usize, tried: &mut Vec<IpAddr>) -> ControlFlow<()> {
-        for position in 0..self.candidates[wish].len() {
-            let choice = self.candidates[wish][position];
+        for position in 0..self.seats[wish].candidates.len() {
+            let choice = self.seats[wish].candidates[position];
             if tried.contains(&choice.ip()) {
                 continue;
             }
@@ -236,7 +242,7 @@ impl Matching {
                 .holder(choice.ip())
                 .is_none_or(|other| self.reseat(other, tried).is_break());
             if moved {
-                self.chosen[wish] = Some(choice);
+                self.seats[wish].chosen = Some(choice);
                 return ControlFlow::Break(());
             }
         }
@@ -244,8 +250,8 @@ impl Matching {
     }
 
     fn holder(&self, ip: IpAddr) -> Option<usize> {
-        let mut chosen = self.chosen.iter();
-        chosen.position(|choice| choice.is_some_and(|choice| choice.ip() == ip))
+        let mut seats = self.seats.iter();
+        seats.position(|seat| seat.chosen.is_some_and(|choice| choice.ip() == ip))
     }
 }
 

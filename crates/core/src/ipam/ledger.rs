@@ -18,7 +18,11 @@ use std::{
 use ipnet::IpNet;
 use jiff::Timestamp;
 
-use self::{free::Free, group::Place, keys::Keys};
+use self::{
+    free::Free,
+    group::{Groups, Place},
+    keys::Keys,
+};
 pub use self::{
     group::{Group, Scope, SpareRank},
     record::{Promise, Record},
@@ -44,7 +48,7 @@ pub struct Ledger {
     topology: Topology,
     records: BTreeMap<IpAddr, Record>,
     keys: Keys,
-    groups: BTreeMap<HolderKey, Group>,
+    groups: Groups,
     /// Per entry: configured, without a record and promised to nobody.
     free: Vec<Free>,
     /// By the uid of the pod.
@@ -61,7 +65,7 @@ impl Ledger {
             topology: Topology::new(config),
             records: BTreeMap::new(),
             keys: Keys::default(),
-            groups: BTreeMap::new(),
+            groups: Groups::default(),
             free: Vec::new(),
             promises: BTreeMap::new(),
             promised: BTreeMap::new(),

@@ -25,6 +25,14 @@ pub struct Group {
     promised: Tally,
 }
 
+/// The books of all groups. Keys are long and start alike, so a hash finds one
+/// much sooner than comparisons do.
+#[expect(
+    clippy::disallowed_types,
+    reason = "groups are looked up and changed one by one: no decision follows their order"
+)]
+pub(super) type Groups = std::collections::HashMap<HolderKey, Group>;
+
 /// Whose addresses are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
