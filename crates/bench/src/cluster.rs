@@ -9,6 +9,7 @@
 //! 3. [`calls`]: how long a filter call takes, over HTTP.
 //! 4. [`binds`]: how many pods it binds each second.
 
+mod bare;
 mod binds;
 mod calls;
 mod line;
