@@ -13,6 +13,8 @@
 mod capture;
 #[path = "guest/cgroups.rs"]
 mod cgroups;
+#[path = "guest/cni.rs"]
+mod cni;
 #[path = "guest/lab.rs"]
 mod lab;
 #[path = "guest/sriov.rs"]

@@ -15,7 +15,7 @@ use crate::holdings::{Record, addresses, args, forget, holds, records_of, set};
 use crate::racks;
 
 /// As printed.
-const NGINX: &str = r#"
+pub const NGINX: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
 metadata:

@@ -6,6 +6,7 @@
 mod addresses;
 mod adoption;
 mod api_server;
+mod attached;
 mod bad_input;
 mod connectivity;
 mod controller;
@@ -25,6 +26,7 @@ mod ranges;
 mod reconfiguration;
 mod reservations;
 mod rollout;
+mod segment;
 mod whole_nodes;
 
 pub use floe_testbed::cluster::wait::SETTLED as LIMIT;

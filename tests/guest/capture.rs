@@ -41,7 +41,8 @@ pub struct Capture {
 /// A captured frame.
 #[derive(Debug)]
 pub struct Frame {
-    bytes: Vec<u8>,
+    /// All of it, from its Ethernet header on.
+    pub bytes: Vec<u8>,
     /// The VLAN in its tag, if it has one.
     pub vlan: Option<u16>,
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::capture::Capture;
 use super::in_guest;
@@ -10,14 +11,20 @@ use super::lab::{Namespace, deliver, run, wait_for};
 /// The address that the card gives to its first virtual function.
 const MAC: &str = "02:f1:0e:00:00:64";
 
+/// Tests that use the cards take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for the turn of a test that uses the cards.
+pub fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 #[ignore = "needs the guest kernel: cargo xtask test --only guest"]
 fn a_virtual_function_sends_in_the_vlan_that_its_card_gave_it() {
     in_guest();
-    let cards = cards();
-    let [card, other] = cards.as_slice() else {
-        panic!("the guest has {} SR-IOV cards instead of two", cards.len());
-    };
+    let _turn = turn();
+    let [card, other] = &cards();
     let (host, pod) = (Namespace::new("sriov-host"), Namespace::new("sriov-pod"));
     let outside = Namespace::new("sriov-out");
     run(
@@ -61,10 +68,11 @@ fn a_virtual_function_sends_in_the_vlan_that_its_card_gave_it() {
 }
 
 /// A physical function.
-struct Card {
-    name: String,
+pub struct Card {
+    /// The name of its link.
+    pub name: String,
     /// Its folder among the PCI devices.
-    device: PathBuf,
+    pub device: PathBuf,
 }
 
 /// The virtual functions of a card; they are gone after this value.
@@ -116,20 +124,23 @@ impl Drop for Functions<'_> {
     }
 }
 
-fn cards() -> Vec<Card> {
-    let mut cards: Vec<_> = fs::read_dir("/sys/class/net")
-        .unwrap()
-        .filter_map(|entry| {
-            let path = entry.unwrap().path();
-            let driver = path.join("device/driver").canonicalize().ok()?;
-            (driver.file_name()? == "igb").then(|| Card {
-                name: path.file_name().unwrap().to_str().unwrap().to_owned(),
-                device: path.join("device").canonicalize().unwrap(),
+/// The two cards of the guest. They come back from a namespace that has ended.
+pub fn cards() -> [Card; 2] {
+    wait_for("two SR-IOV cards", || {
+        let mut cards: Vec<_> = fs::read_dir("/sys/class/net")
+            .unwrap()
+            .filter_map(|entry| {
+                let path = entry.unwrap().path();
+                let driver = path.join("device/driver").canonicalize().ok()?;
+                (driver.file_name()? == "igb").then(|| Card {
+                    name: path.file_name().unwrap().to_str().unwrap().to_owned(),
+                    device: path.join("device").canonicalize().unwrap(),
+                })
             })
-        })
-        .collect();
-    cards.sort_by(|a, b| a.name.cmp(&b.name));
-    cards
+            .collect();
+        cards.sort_by(|a, b| a.name.cmp(&b.name));
+        cards.try_into().ok()
+    })
 }
 
 /// The network device of a PCI device, once its driver has made one.

@@ -2,45 +2,66 @@
 //!
 //! They are written by hand, not derived: galaxy's Pool has no spec, and a
 //! schema that must accept what others stored says more than a Rust type does.
-//! `deploy/crds/galaxy.yaml` is their text, and a test keeps it in step.
+//! `deploy/crds/galaxy.yaml` and `deploy/crds/floe.yaml` are their texts, and a test
+//! keeps them in step.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
         CustomResourceDefinition, CustomResourceDefinitionNames, CustomResourceDefinitionSpec,
-        CustomResourceDefinitionVersion, CustomResourceValidation, JSONSchemaProps,
+        CustomResourceDefinitionVersion, CustomResourceSubresourceStatus,
+        CustomResourceSubresources, CustomResourceValidation, JSONSchemaProps,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use crate::galaxy::{self, GROUP, VERSION};
+use crate::{floe, galaxy};
 use column::Column;
 
 pub(crate) mod column;
 pub(crate) mod schema;
 
-/// Every definition that floe needs, in the order of their kinds.
+/// Every definition of galaxy's group, which the controller cannot work without, in
+/// the order of their kinds.
 pub fn all() -> Vec<CustomResourceDefinition> {
     vec![galaxy::floatingip::definition(), galaxy::pool::definition()]
 }
 
-/// All definitions as one YAML text, ready for `kubectl apply --server-side`.
+/// The definitions of floe's own group. They tell and are not needed to work.
+pub fn own() -> Vec<CustomResourceDefinition> {
+    vec![floe::definition()]
+}
+
+/// The definitions of [`all`] as one YAML text, ready for
+/// `kubectl apply --server-side`.
 pub fn yaml() -> String {
-    let documents = all().into_iter().map(|definition| {
+    text("galaxy.k8s.io/v1alpha1", all())
+}
+
+/// The definitions of [`own`] as one YAML text.
+pub fn own_yaml() -> String {
+    text(floe::API_VERSION, own())
+}
+
+fn text(group: &str, definitions: Vec<CustomResourceDefinition>) -> String {
+    let documents = definitions.into_iter().map(|definition| {
         serde_saphyr::to_string(&definition)
             .expect("a definition is maps with text keys, lists and scalars, and YAML has them all")
     });
-    let header = "# The resources of galaxy.k8s.io/v1alpha1, generated from crates/api.\n";
-    header.to_owned() + &documents.collect::<Vec<_>>().join("---\n")
+    let header = format!("# The resources of {group}, generated from crates/api.\n");
+    header + &documents.collect::<Vec<_>>().join("---\n")
 }
 
 /// What differs between two definitions.
 pub(crate) struct Definition {
+    pub group: &'static str,
+    pub version: &'static str,
     pub names: CustomResourceDefinitionNames,
     pub scope: &'static str,
     pub columns: Vec<Column>,
     pub schema: JSONSchemaProps,
+    pub has_status: bool,
 }
 
 /// The API server refuses a group below `k8s.io` that names no approval.
@@ -53,10 +74,15 @@ const APPROVAL: (&str, &str) = (
 
 impl Definition {
     pub fn build(self) -> CustomResourceDefinition {
+        let approval = || BTreeMap::from([(APPROVAL.0.into(), APPROVAL.1.into())]);
+        let subresources = || CustomResourceSubresources {
+            status: Some(CustomResourceSubresourceStatus(serde_json::json!({}))),
+            ..CustomResourceSubresources::default()
+        };
         CustomResourceDefinition {
             metadata: ObjectMeta {
-                name: Some(format!("{}.{GROUP}", self.names.plural)),
-                annotations: Some(BTreeMap::from([(APPROVAL.0.into(), APPROVAL.1.into())])),
+                name: Some(format!("{}.{}", self.names.plural, self.group)),
+                annotations: self.group.ends_with(".k8s.io").then(approval),
                 labels: Some(BTreeMap::from([(
                     "app.kubernetes.io/part-of".into(),
                     "floe".into(),
@@ -64,11 +90,11 @@ impl Definition {
                 ..ObjectMeta::default()
             },
             spec: CustomResourceDefinitionSpec {
-                group: GROUP.into(),
+                group: self.group.into(),
                 names: self.names,
                 scope: self.scope.into(),
                 versions: vec![CustomResourceDefinitionVersion {
-                    name: VERSION.into(),
+                    name: self.version.into(),
                     served: true,
                     storage: true,
                     additional_printer_columns: Some(
@@ -77,6 +103,7 @@ impl Definition {
                     schema: Some(CustomResourceValidation {
                         open_api_v3_schema: Some(self.schema),
                     }),
+                    subresources: self.has_status.then(subresources),
                     ..CustomResourceDefinitionVersion::default()
                 }],
                 ..CustomResourceDefinitionSpec::default()

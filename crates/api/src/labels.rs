@@ -8,12 +8,14 @@
 //!
 //! [`FloatingIP`]: crate::galaxy::FloatingIP
 
+use floe_core::fingerprint::fingerprint;
 pub use floe_core::ipam::names::{IP_TYPE, RESERVED, WORKLOAD};
 
 /// Annotation: the address in its usual form, which an IPv6 object name is not.
 pub const ADDRESS: &str = "floe.dev/address";
 
-/// Annotation: the node for which the address is bound; absent if for none.
+/// Annotation: the node for which the address is bound; absent if for none. Also a
+/// label, with the value of [`node_value`], so that each node can watch its own.
 pub const NODE: &str = "floe.dev/node";
 
 /// Annotation: what the address is to its holder, in one CamelCase word.
@@ -22,3 +24,37 @@ pub const STATE: &str = "floe.dev/state";
 /// Label, present with any value: no range of the configuration has the
 /// address, and it is free once its holder goes.
 pub const OUTSIDE_CONFIGURATION: &str = "floe.dev/outside-configuration";
+
+/// The longest value that a label may have.
+const LONGEST_VALUE: usize = 63;
+
+/// The value of the label [`NODE`] for a node: its name, or when that is too long its
+/// beginning and a number made of all of it.
+pub fn node_value(node: &str) -> String {
+    if node.len() <= LONGEST_VALUE {
+        return node.to_owned();
+    }
+    let mark = fingerprint(node.as_bytes());
+    let end = node.floor_char_boundary(LONGEST_VALUE - "-0123456789abcdef".len());
+    format!("{}-{mark:016x}", &node[..end])
+}
+
+/// The label [`NODE`] of a record for a node; none when it is for none.
+pub fn node_label(node: &str) -> Option<String> {
+    (!node.is_empty()).then(|| node_value(node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_its_name_as_value_unless_that_is_too_long() {
+        assert_eq!(node_value("node-1.example"), "node-1.example");
+        let longest = "n".repeat(63);
+        assert_eq!(node_value(&longest), longest);
+        let (a, b) = (node_value(&"n".repeat(64)), node_value(&"n".repeat(65)));
+        assert_eq!((a.len(), &a[..47]), (63, &*format!("{}-", "n".repeat(46))));
+        assert_ne!(a, b);
+    }
+}

@@ -11,7 +11,8 @@
 //! holder are. The binaries lie above.
 //!
 //! - [`galaxy`]: the resources of `galaxy.k8s.io/v1alpha1`.
-//! - [`crds`]: their definitions for the API server.
+//! - [`floe`]: the resources of floe's own group, `floe.dev/v1alpha1`.
+//! - [`crds`]: the definitions of both for the API server.
 //! - [`extender`]: what kube-scheduler asks and what it is answered.
 //! - [`labels`]: names of labels and annotations.
 
@@ -19,5 +20,6 @@
 
 pub mod crds;
 pub mod extender;
+pub mod floe;
 pub mod galaxy;
 pub mod labels;

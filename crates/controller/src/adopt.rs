@@ -13,6 +13,7 @@ use floe_core::ipam::{
     attribute::Attribute,
     ledger::Record,
 };
+use floe_shell::stop::Stop;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{
     sync::{broadcast::error::RecvError, watch},
@@ -30,7 +31,6 @@ use crate::{
     queue::Queue,
     records::{Holding, Records, WriteError},
     report::Reporter,
-    stop::Stop,
     store::{News, Store},
     turns::Turns,
 };

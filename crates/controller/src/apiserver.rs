@@ -1,61 +1,17 @@
-//! The API server: how to reach it, whether it answers, which version it is.
+//! The API server: whether it answers, which version it is.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, time::Duration};
 
-use axum::http::Uri;
+use floe_shell::{backoff, logs, stop::Stop};
 use k8s_openapi::apimachinery::pkg::version::Info;
-use kube::{
-    Client, Config,
-    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
-};
+use kube::Client;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use crate::{contact::Contact, logs, stop::Stop};
+use crate::contact::Contact;
 
 /// The oldest Kubernetes that floe supports.
 const OLDEST: Release = Release(1, 30);
-
-const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
-
-/// Why no client for the API server could be made.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The file named by the flag is missing or wrong.
-    #[error("cannot use the kubeconfig {}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        #[source]
-        source: KubeconfigError,
-    },
-    /// No flag, and nothing usable in the surroundings.
-    #[error("found neither a kubeconfig nor a pod's service account; set --kubeconfig")]
-    Surroundings(#[source] InferConfigError),
-    /// The configuration was read but makes no client.
-    #[error("cannot make a client from the kubeconfig")]
-    Client(#[source] kube::Error),
-}
-
-/// Makes a client, and tells the server's address; does not connect yet.
-pub async fn client(kubeconfig: Option<PathBuf>) -> Result<(Client, Uri), ClientError> {
-    let config = match kubeconfig {
-        Some(path) => from_file(&path)
-            .await
-            .map_err(|source| ClientError::Kubeconfig { path, source })?,
-        None => Config::infer().await.map_err(ClientError::Surroundings)?,
-    };
-    let server = config.cluster_url.clone();
-    let client = Client::try_from(config).map_err(ClientError::Client)?;
-    Ok((client, server))
-}
-
-async fn from_file(path: &PathBuf) -> Result<Config, KubeconfigError> {
-    let kubeconfig = Kubeconfig::read_from(path)?;
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
-}
 
 /// Asks the API server for its version again and again until `stop`, and notes
 /// each answer in `contact`. A server that is away is asked with growing
@@ -119,12 +75,6 @@ enum AskError {
 async fn ask(client: &Client, limit: Duration) -> Result<Info, AskError> {
     let answer = timeout(limit, client.apiserver_version()).await;
     Ok(answer.map_err(|_| AskError::Silent(limit))??)
-}
-
-/// The pause after so many failures in a row, from half a second to five.
-pub fn backoff(failures: u32) -> Duration {
-    let doubled = FIRST_BACKOFF.saturating_mul(2_u32.saturating_pow(failures));
-    doubled.min(LONGEST_BACKOFF)
 }
 
 fn report(info: &Info) {

@@ -21,12 +21,12 @@ use floe_core::{
         wake,
     },
 };
+use floe_shell::logs;
 use kube::{Api, Client};
 use tokio::time::timeout;
 
 use crate::{
     cluster::{Cluster, Freshness, Pod, PodObject, Unreadable, Workloads, is_name},
-    logs,
     store::{Books, EVERYWHERE, Store},
     waiting::Waiting,
 };

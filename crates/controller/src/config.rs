@@ -13,9 +13,11 @@ use clap::{
     error::ErrorKind,
 };
 use floe_core::lease::Timing;
+use floe_shell::{
+    go_flags::{Klog, dashed},
+    logs, version,
+};
 use jiff::SignedDuration;
-
-use crate::{logs, version};
 
 mod galaxy;
 
@@ -95,7 +97,7 @@ impl Config {
     where
         T: Into<OsString> + Clone,
     {
-        let args = args.into_iter().map(|arg| galaxy::dashed(arg.into()));
+        let args = args.into_iter().map(|arg| dashed(arg.into()));
         Flags::try_parse_from(args)?.check()
     }
 }
@@ -251,7 +253,7 @@ struct Flags {
     leader_elect_resource_name: String,
 
     #[command(flatten)]
-    klog: galaxy::Klog,
+    klog: Klog,
 
     #[command(flatten)]
     ignored: galaxy::Ignored,
@@ -283,12 +285,7 @@ impl Flags {
             }),
         };
         let kubeconfig = self.kubeconfig.filter(|path| !path.is_empty());
-        let quiet = self.klog.verbosity < 4;
-        let default_level = if quiet {
-            "info"
-        } else {
-            "info,floe_controller=debug"
-        };
+        let default_level = self.klog.log_level("floe_controller");
         Ok(Config {
             kubeconfig: kubeconfig.map(PathBuf::from),
             file: FilePath {
@@ -299,7 +296,7 @@ impl Flags {
             api_addr: (self.bind, self.api_port).into(),
             extender,
             log_format: self.log_format,
-            log_level: self.log_level.unwrap_or_else(|| default_level.into()),
+            log_level: self.log_level.unwrap_or(default_level),
             election: self.leader_elect.then_some(election),
             timing,
         })

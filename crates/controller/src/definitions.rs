@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use floe_api::{crds, galaxy::VERSION};
+use floe_shell::{logs, stop::Stop};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::{
@@ -14,7 +15,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{logs, metrics::Metrics, stop::Stop};
+use crate::metrics::Metrics;
 
 /// What to do about a missing or old definition.
 const REMEDY: &str = "kubectl apply --server-side --force-conflicts -f deploy/crds/galaxy.yaml";

@@ -22,10 +22,11 @@ use axum::{
 use floe_api::extender::{
     BindAnswer, BindRequest, FilterAnswer, HostScore, Offer, PreemptAnswer, PreemptRequest,
 };
+use floe_shell::stop::Stop;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tracing::debug;
 
-use crate::{binder::Binder, desk::Desk, leader::Standing, stop::Stop, store::Warmth};
+use crate::{binder::Binder, desk::Desk, leader::Standing, store::Warmth};
 
 mod address;
 mod call;

@@ -10,11 +10,12 @@
 use std::time::Duration;
 
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use floe_shell::{stop::Stop, version};
 use serde::Serialize;
 use serde_json::json;
 use tokio::{net::TcpListener, sync::watch, time::sleep};
 
-use crate::{addresses, contact::Contact, leader::Standing, stop::Stop, store::Warmth, version};
+use crate::{addresses, contact::Contact, leader::Standing, store::Warmth};
 
 /// How long open connections may take to end when the process stops.
 const DRAIN: Duration = Duration::from_secs(2);

@@ -7,6 +7,7 @@
 use std::{future::pending, time::Duration};
 
 use floe_core::lease::{Candidate, Decision, Loss, Moment, Record, Timing};
+use floe_shell::{logs, stop::Stop};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::PostParams};
@@ -17,7 +18,7 @@ use tokio::{
 };
 use tracing::{debug, info, warn};
 
-use crate::{config::Election, contact::Contact, logs, stop::Stop};
+use crate::{config::Election, contact::Contact};
 
 mod identity;
 mod lookout;

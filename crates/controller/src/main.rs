@@ -7,8 +7,8 @@
 //! **What it never does.** It touches no network interface; that is the
 //! agent's work. It takes no decision itself: those are in `floe-core`.
 //!
-//! **Neighbours.** Below: `floe-core`, `floe-api` and `floe-providers`. Above:
-//! nothing.
+//! **Neighbours.** Below: `floe-core`, `floe-api`, `floe-providers` and
+//! `floe-shell`. Above: nothing.
 
 #![forbid(unsafe_code)]
 
@@ -29,27 +29,23 @@ mod events;
 mod extender;
 mod health;
 mod leader;
-mod logs;
 mod marks;
 mod metrics;
-#[cfg(test)]
-mod mock;
 mod pools;
 mod queue;
 mod reclaim;
 mod records;
 mod report;
 mod run;
-mod stop;
 mod store;
 mod turns;
-mod version;
 mod waiting;
 
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use config::Config;
+use floe_shell::logs;
 use tracing::error;
 
 fn main() -> ExitCode {

@@ -1,8 +1,11 @@
-//! Records of addresses that are in no entry of the configuration, marked as such.
+//! The labels of records: those of addresses that are in no entry of the configuration
+//! are marked as such, and those that are bound for a node name it, so that each
+//! node can watch its own. Records that galaxy wrote have neither.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use floe_core::ipam::ledger::Record;
+use floe_shell::stop::Stop;
 use futures::{StreamExt as _, stream};
 use tokio::{
     sync::{
@@ -18,7 +21,6 @@ use crate::{
     duty::Duty,
     leader::Standing,
     records::{Records, WriteError},
-    stop::Stop,
     store::{Books, News, Store},
 };
 
@@ -98,12 +100,9 @@ impl Marker {
         if wrong.is_empty() {
             return;
         }
-        info!(
-            records = wrong.len(),
-            "marking records by the configuration"
-        );
+        info!(records = wrong.len(), "making labels of records true");
         let writes = wrong.into_iter().map(|(record, outside)| async move {
-            let written = self.records.mark_outside(&record, outside).await;
+            let written = self.records.mark(&record, outside).await;
             (record.ip, written)
         });
         let results: Vec<_> = stream::iter(writes)
@@ -130,18 +129,25 @@ enum Look {
     At(BTreeSet<IpAddr>),
 }
 
-/// The records whose marks are wrong, with the right one. While nothing at all is
-/// configured nobody can tell, and all are right.
+/// The records whose labels are wrong, and whether each is outside of the
+/// configuration. While nothing at all is configured nobody can tell, and it stays
+/// as it is marked.
 fn wrong<'a>(books: &Books, records: impl Iterator<Item = &'a Record>) -> Vec<(Record, bool)> {
     let ledger = books.ledger();
-    if ledger.topology().config().entries().is_empty() {
-        return Vec::new();
+    let configured = !ledger.topology().config().entries().is_empty();
+    let mut wrong = Vec::new();
+    for record in records {
+        let marked = books.is_marked(record.ip);
+        let outside = if configured {
+            ledger.is_outside(record.ip)
+        } else {
+            marked
+        };
+        if marked != outside || books.is_misplaced(record.ip) {
+            wrong.push((record.clone(), outside));
+        }
     }
-    records
-        .map(|record| (record, ledger.is_outside(record.ip)))
-        .filter(|(record, outside)| books.is_marked(record.ip) != *outside)
-        .map(|(record, outside)| (record.clone(), outside))
-        .collect()
+    wrong
 }
 
 /// Waits for something that can matter, and takes all that came with it.

@@ -12,6 +12,7 @@ use std::{
 use axum::{
     Router, extract::State, http::StatusCode, http::header, response::IntoResponse, routing::get,
 };
+use floe_shell::version;
 use jiff::Timestamp;
 use prometheus_client::{
     encoding::text,
@@ -20,7 +21,7 @@ use prometheus_client::{
 };
 use tokio::sync::watch;
 
-use crate::{addresses::Outcome, definitions, leader::Standing, store::Store, version};
+use crate::{addresses::Outcome, definitions, leader::Standing, store::Store};
 
 mod books;
 

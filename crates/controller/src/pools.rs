@@ -10,6 +10,7 @@ use floe_core::ipam::{
     policy::ReleasePolicy,
     preallocate::{Declared, Order, next, spare_key},
 };
+use floe_shell::stop::Stop;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
@@ -26,7 +27,6 @@ use crate::{
     leader::Standing,
     metrics::Metrics,
     records::{Holding, Records, WriteError},
-    stop::Stop,
     store::{Books, EVERYWHERE, News, Store},
 };
 

@@ -13,6 +13,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use floe_core::ipam::{owner::App, slot::Departure, suspect::Suspicion};
+use floe_shell::stop::Stop;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use kube::Client;
 use tokio::{
@@ -31,7 +32,6 @@ use crate::{
     queue::{Merge, Queue},
     records::Records,
     report::Reporter,
-    stop::Stop,
     store::{News, Store},
     turns::Turns,
     waiting::Waiting,

@@ -204,11 +204,11 @@ impl Records {
         }
     }
 
-    /// Marks an address as outside of the configuration, or takes the mark off.
-    /// Holder and time stay.
-    pub async fn mark_outside(&self, seen: &Record, outside: bool) -> Result<(), WriteError> {
-        let wanted = |object: &FloatingIP| object.is_outside_configuration() == outside;
-        let patch = |version: &str| content::mark(version, outside);
+    /// Makes the labels of a record true: whether its address is outside of the
+    /// configuration, and its node. Holder and time stay.
+    pub async fn mark(&self, seen: &Record, outside: bool) -> Result<(), WriteError> {
+        let wanted = |object: &FloatingIP| content::is_marked(object, outside, &seen.node);
+        let patch = |version: &str| content::mark(version, outside, &seen.node);
         let written = self.patch(seen, patch, wanted).await?;
         self.store.change(|books| books.record(&written));
         Ok(())

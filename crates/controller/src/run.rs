@@ -1,20 +1,20 @@
 //! Wiring and shutdown: starts every task, waits for a reason to stop, asks
 //! all tasks to stop and joins each of them.
 
-use std::{future::Future, io, net::SocketAddr};
+use std::{io, net::SocketAddr};
 
-use kube::Client;
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-    task::{JoinError, JoinSet},
+use floe_shell::{
+    client::{self, ClientError},
+    tasks::{self, Signals, TaskError},
+    version,
 };
+use kube::Client;
+use tokio::{net::TcpListener, sync::watch};
 use tracing::info;
 
 use crate::{
     addresses::{self, ConfigMapRef, InitError, Intake, Settings},
-    apiserver::{self, ClientError, Pace},
+    apiserver::{self, Pace},
     config::Config,
     contact::Contact,
     definitions,
@@ -23,9 +23,7 @@ use crate::{
     health::{self, Probes},
     leader::{self, Elector, Standing},
     metrics::{self, Metrics},
-    stop::{self, Stop},
     store::{self, Feeds, Store},
-    version,
 };
 
 mod doors;
@@ -60,18 +58,12 @@ pub enum Error {
     /// The files for TLS cannot be used.
     #[error("cannot serve the scheduler extender by TLS (--extender-tls-cert-file)")]
     Tls(#[from] TlsError),
-    /// The system refuses to tell about signals.
-    #[error("cannot wait for signals")]
-    Signal(#[source] io::Error),
     /// A server has failed.
     #[error("cannot serve HTTP")]
     Serve(#[source] io::Error),
-    /// A task has ended before the stop. All of them run forever.
-    #[error("a task has ended too early")]
-    Ended,
-    /// A task has panicked.
-    #[error("a task has failed")]
-    Task(#[source] JoinError),
+    /// Signals cannot be heard, or a task has ended before the stop.
+    #[error(transparent)]
+    Task(#[from] TaskError),
 }
 
 impl Error {
@@ -83,10 +75,9 @@ impl Error {
 
 /// Runs the controller until SIGTERM or SIGINT.
 pub async fn run(config: Config) -> Result<(), Error> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signal)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signal)?;
+    let signals = Signals::listen()?;
     let settings = addresses::load(&config.file)?;
-    let (client, server) = apiserver::client(config.kubeconfig.clone()).await?;
+    let (client, server) = client::make(config.kubeconfig.clone()).await?;
     let doors = Doors::open(&config).await?;
     let addr = |listener: &TcpListener, asked| listener.local_addr().unwrap_or(asked);
     let extender_addr = addr(&doors.extender, config.extender.addr);
@@ -100,26 +91,14 @@ pub async fn run(config: Config) -> Result<(), Error> {
     );
     let own = extender::own_address(&config.extender, extender_addr.port(), &server).await;
 
-    let (stopper, stop) = stop::channel();
-    let mut tasks = Tasks {
-        set: JoinSet::new(),
-        stop,
-    };
+    let mut tasks = Tasks::default();
     start(&mut tasks, client, config, settings, doors, own)?;
 
-    let mut result = tokio::select! {
-        _ = terminate.recv() => { info!(signal = "SIGTERM", "stopping"); Ok(()) }
-        _ = interrupt.recv() => { info!(signal = "SIGINT", "stopping"); Ok(()) }
-        Some(ended) = tasks.set.join_next() => outcome(ended).and(Err(Error::Ended)),
-    };
-    stopper.stop();
-    while let Some(ended) = tasks.set.join_next().await {
-        // The first failure is the cause; later ones follow from it.
-        result = result.and(outcome(ended));
-    }
-    info!("stopped");
-    result
+    tasks.run(signals).await
 }
+
+/// All tasks of the controller.
+type Tasks = tasks::Tasks<Error>;
 
 fn start(
     tasks: &mut Tasks,
@@ -184,8 +163,8 @@ fn start(
         configuration,
         limit: config.timing.renew_deadline(),
     });
-    tasks.serve(doors.health, probes.merge(figures.clone()));
-    tasks.serve(doors.api, figures);
+    serve(tasks, doors.health, probes.merge(figures.clone()));
+    serve(tasks, doors.api, figures);
     Ok(())
 }
 
@@ -199,7 +178,7 @@ fn tell(tasks: &mut Tasks, client: &Client, metrics: &Metrics) -> Events {
         .map_or("", |(host, _)| host)
         .to_owned();
     let writer = client.clone();
-    tasks.start(|stop| events::write(writer, news, instance, stop));
+    tasks.start(|stop| news.write(writer, instance, stop));
     events
 }
 
@@ -228,33 +207,9 @@ fn configure(
     state
 }
 
-/// All tasks, and how they learn that they shall end.
-struct Tasks {
-    set: JoinSet<Result<(), Error>>,
-    stop: Stop,
-}
-
-impl Tasks {
-    fn start<F>(&mut self, task: impl FnOnce(Stop) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let task = task(self.stop.clone());
-        self.set.spawn(async move {
-            task.await;
-            Ok(())
-        });
-    }
-
-    fn serve(&mut self, listener: TcpListener, router: axum::Router) {
-        let stop = self.stop.clone();
-        self.set.spawn(async move {
-            let served = health::serve(listener, router, stop).await;
-            served.map_err(Error::Serve)
-        });
-    }
-}
-
-fn outcome(ended: Result<Result<(), Error>, JoinError>) -> Result<(), Error> {
-    ended.map_err(Error::Task)?
+fn serve(tasks: &mut Tasks, listener: TcpListener, router: axum::Router) {
+    tasks.start_fallible(|stop| async {
+        let served = health::serve(listener, router, stop).await;
+        served.map_err(Error::Serve)
+    });
 }

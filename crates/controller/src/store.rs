@@ -17,7 +17,7 @@ use tokio::sync::{broadcast, watch};
 
 pub use self::{
     books::{Books, EVERYWHERE, News},
-    feed::{Feeds, feed, follow},
+    feed::{Feeds, feed},
     seen::Seen,
 };
 

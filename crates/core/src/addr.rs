@@ -28,6 +28,22 @@ pub fn parse(text: &str) -> Option<IpAddr> {
     text.parse().ok().map(canonical)
 }
 
+/// Parses an address with the length of its network, keeps its host bits and brings
+/// it into its one form. The length of an IPv4-mapped address counts in its own family
+/// or, up to 32, in that of IPv4.
+pub fn parse_with_length(text: &str) -> Option<IpNet> {
+    let (ip, length) = text.split_once('/')?;
+    let is_number = matches!(length.len(), 1..=3) && length.bytes().all(|c| c.is_ascii_digit());
+    let length: u8 = length.parse().ok().filter(|_| is_number)?;
+    let written: IpAddr = ip.parse().ok()?;
+    let ip = canonical(written);
+    let length = match length.checked_sub(96) {
+        Some(shorter) if ip != written => shorter,
+        _ => length,
+    };
+    IpNet::new(ip, length).ok()
+}
+
 /// Parses a subnet, drops its host bits and brings it into its one form: a
 /// subnet of IPv4-mapped addresses becomes an IPv4 subnet.
 pub fn parse_net(text: &str) -> Option<IpNet> {
@@ -54,6 +70,37 @@ mod tests {
         assert_eq!(parse("::10.0.0.1"), "::10.0.0.1".parse().ok());
         for text in ["", " 10.0.0.1", "10.0.0.1/24", "010.0.0.1", "fe80::1%eth0"] {
             assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_with_length_keeps_its_host_bits() {
+        let cases = [
+            ("10.0.1.2/24", "10.0.1.2/24"),
+            ("10.0.1.2/0", "10.0.1.2/0"),
+            ("fd00::1:2/64", "fd00::1:2/64"),
+            ("::ffff:10.0.1.2/120", "10.0.1.2/24"),
+            ("::ffff:10.0.1.2/128", "10.0.1.2/32"),
+            ("::ffff:10.0.1.2/24", "10.0.1.2/24"),
+        ];
+        for (text, net) in cases {
+            assert_eq!(parse_with_length(text).unwrap().to_string(), net, "{text}");
+        }
+        for text in [
+            "",
+            "10.0.1.2",
+            "10.0.1.2/",
+            "10.0.1.2/33",
+            "10.0.1.2/+8",
+            "10.0.1.2/0024",
+            "10.0.1.2/256",
+            "10.0.1.2/24/24",
+            " 10.0.1.2/24",
+            "fd00::/129",
+            "::ffff:10.0.1.2/64",
+            "::ffff:10.0.1.2/129",
+        ] {
+            assert_eq!(parse_with_length(text), None, "{text}");
         }
     }
 

@@ -16,12 +16,19 @@
 //! - [`config`]: which addresses there are, and on which nodes.
 //! - [`ipam`]: who holds which address, and for how long.
 //! - [`schedule`]: where a pod may run, and which addresses it gets there.
+//! - [`cni`]: what container runtimes and network plugins say to each other.
+//! - [`node`]: what a node does with the addresses of its pods.
+//! - [`announce`]: telling neighbours where an address lives, and asking before.
 //! - [`lease`]: who of several replicas leads.
 
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod announce;
+pub mod cni;
 pub mod config;
+pub mod fingerprint;
 pub mod ipam;
 pub mod lease;
+pub mod node;
 pub mod schedule;

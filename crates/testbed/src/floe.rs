@@ -19,6 +19,8 @@ use crate::image::Image;
 use crate::supervisor::addresses::{EXTENDER_PORT, EXTENDER_SERVICE, NODES};
 use crate::supervisor::fake_nodes;
 
+pub mod agent;
+
 /// The namespace that floe lives in.
 pub const NAMESPACE: &str = "kube-system";
 /// Selects the pods of the controller.
@@ -42,27 +44,30 @@ pub fn install_with(cluster: &Cluster, variables: &[(&str, &str)]) -> Result<()>
         .program(&sibling_program("floe-controller")?, "floe-controller")?
         .store(&cluster.paths().registry(), &["floe/controller"])
         .context("cannot make the image of floe-controller")?;
-    // A tag of its own per build: nodes keep what they pulled, and whoever
-    // installs again after a change wants to see the change.
-    let tag: String = digest
-        .trim_start_matches("sha256:")
-        .chars()
-        .take(12)
-        .collect();
-    // As an administrator would, over whatever definitions are there already.
-    let definitions = Path::new(DEPLOY).join("crds");
-    command::read(
-        cluster
-            .kubectl()
-            .args(["apply", "--server-side", "--force-conflicts", "--filename"])
-            .arg(definitions),
-    )?;
+    apply_definitions(cluster)?;
     let manifest = fs::read_to_string(Path::new(DEPLOY).join("controller.yaml"))?;
-    let image = format!("floe/controller:{tag}");
+    let image = format!("floe/controller:{}", tag_of(&digest));
     let manifest = manifest.replace("floe/controller:dev", &image);
     cluster.apply(&for_testbed(&manifest, variables)?, NAMESPACE)?;
     publish_extender(cluster)?;
     wait_until_ready(cluster)
+}
+
+/// A tag of its own per build: nodes keep what they pulled, and whoever installs
+/// again after a change wants to see the change.
+fn tag_of(digest: &str) -> String {
+    let digits = digest.trim_start_matches("sha256:").chars();
+    digits.take(12).collect()
+}
+
+/// Applies floe's definitions as an administrator would, over whatever definitions
+/// are there already.
+fn apply_definitions(cluster: &Cluster) -> Result<()> {
+    let definitions = Path::new(DEPLOY).join("crds");
+    let mut kubectl = cluster.kubectl();
+    kubectl.args(["apply", "--server-side", "--force-conflicts", "--filename"]);
+    command::read(kubectl.arg(definitions))?;
+    Ok(())
 }
 
 /// Waits until all controllers are ready.
@@ -131,11 +136,7 @@ fn for_testbed(manifest: &str, variables: &[(&str, &str)]) -> Result<String> {
         let found = manifest.matches(anchor).count();
         anyhow::ensure!(found == 1, "the manifest has {found} times {anchor:?}");
     }
-    let affinity = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": [{ "matchExpressions": [
-            { "key": fake_nodes::LABEL, "operator": "DoesNotExist" },
-        ] }],
-    } } });
+    let affinity = fake_nodes::keep_off();
     // JSON is YAML.
     let affinity = format!("{OF_POD}      affinity: {affinity}\n");
     let mut environment = OF_CONTAINER.to_owned();

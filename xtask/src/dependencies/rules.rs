@@ -83,7 +83,7 @@ const KUBERNETES: Ban = Ban {
 const KUBERNETES_CLIENT: Ban = Ban {
     crates: &["kube-client", "kube-runtime"],
     reach: Reach::AtAll,
-    what: "a Kubernetes client: only controller, agent and cli (and the test crates) talk to the API server",
+    what: "a Kubernetes client: only shell, controller, agent and cli (and the test crates) talk to the API server",
 };
 
 const SYSTEM: Ban = Ban {
@@ -146,15 +146,22 @@ pub const RULES: &[Rule] = &[
         features: &[],
     },
     Rule {
+        name: "floe-shell",
+        may_use: &["floe-core"],
+        why: "it is what programs do alike, whatever they are for",
+        never: &[CLOUD],
+        features: &[],
+    },
+    Rule {
         name: "floe-controller",
-        may_use: &["floe-core", "floe-api", "floe-providers"],
+        may_use: &["floe-core", "floe-api", "floe-providers", "floe-shell"],
         why: "the control plane never touches a node's network",
         never: &[OWN_CLOUD],
         features: &[],
     },
     Rule {
         name: "floe-agent",
-        may_use: &["floe-core", "floe-api", "floe-net"],
+        may_use: &["floe-core", "floe-api", "floe-net", "floe-shell"],
         why: "a node does what the control plane decided and holds no cloud credentials",
         never: &[CLOUD],
         features: &[],
@@ -211,6 +218,7 @@ const PRODUCT: &[&str] = &[
     "floe-api",
     "floe-net",
     "floe-providers",
+    "floe-shell",
     "floe-controller",
     "floe-agent",
     "floe-cni",
@@ -222,6 +230,7 @@ const EVERYTHING: &[&str] = &[
     "floe-api",
     "floe-net",
     "floe-providers",
+    "floe-shell",
     "floe-controller",
     "floe-agent",
     "floe-cni",

@@ -49,7 +49,13 @@ pub const GROUPS: &[Group] = &[
             let turn = Lock::take("cluster-tests").context("cannot lock the cache folder")?;
             Ok(Some(turn))
         },
-        clusters: &[SHARED_NAME, "float-ips", "lifecycle", "lifecycle-2"],
+        clusters: &[
+            SHARED_NAME,
+            "float-ips",
+            "node-side",
+            "lifecycle",
+            "lifecycle-2",
+        ],
     },
 ];
 

@@ -1,7 +1,7 @@
 //! The pieces of a structural schema.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    JSONSchemaProps, ValidationRule,
+    JSONSchemaProps, JSONSchemaPropsOrArray, ValidationRule,
 };
 
 pub(crate) use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule as Rule;
@@ -18,7 +18,8 @@ pub(crate) fn object<const N: usize>(
                 .map(|(name, schema)| (name.to_owned(), schema))
                 .collect(),
         ),
-        required: Some(required.iter().map(|&name| name.to_owned()).collect()),
+        required: (!required.is_empty())
+            .then(|| required.iter().map(|&name| name.to_owned()).collect()),
         ..typed("object", description)
     }
 }
@@ -43,6 +44,25 @@ pub(crate) fn integer(description: &str) -> JSONSchemaProps {
 
 pub(crate) fn boolean(description: &str) -> JSONSchemaProps {
     typed("boolean", description)
+}
+
+/// A list that its writer replaces as a whole.
+pub(crate) fn list(description: &str, items: JSONSchemaProps) -> JSONSchemaProps {
+    JSONSchemaProps {
+        items: Some(JSONSchemaPropsOrArray::Schema(Box::new(items))),
+        x_kubernetes_list_type: Some("atomic".into()),
+        ..typed("array", description)
+    }
+}
+
+/// A list with one entry for each value of a member, of which several writers may
+/// each own some.
+pub(crate) fn map_list(description: &str, key: &str, items: JSONSchemaProps) -> JSONSchemaProps {
+    JSONSchemaProps {
+        x_kubernetes_list_type: Some("map".into()),
+        x_kubernetes_list_map_keys: Some(vec![key.into()]),
+        ..list(description, items)
+    }
 }
 
 pub(crate) fn nullable(schema: JSONSchemaProps) -> JSONSchemaProps {

@@ -7,22 +7,27 @@ use super::*;
 
 #[test]
 fn the_committed_text_is_the_generated_one() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds/galaxy.yaml");
-    if std::env::var_os("FLOE_BLESS").is_some_and(|value| value == "1") {
-        fs::write(&file, yaml()).unwrap();
+    for (name, text) in [("galaxy.yaml", yaml()), ("floe.yaml", own_yaml())] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+        let file = file.join(name);
+        if std::env::var_os("FLOE_BLESS").is_some_and(|value| value == "1") {
+            fs::write(&file, &text).unwrap();
+        }
+        let committed = fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            committed == text,
+            "deploy/crds/{name} is not what crates/api generates; \
+             `FLOE_BLESS=1 cargo test -p floe-api` writes it anew"
+        );
     }
-    let committed = fs::read_to_string(&file).unwrap_or_default();
-    assert!(
-        committed == yaml(),
-        "deploy/crds/galaxy.yaml is not what crates/api generates; \
-         `FLOE_BLESS=1 cargo test -p floe-api` writes it anew"
-    );
 }
 
 #[test]
 fn the_text_reads_back_as_the_same_definitions() {
-    let documents: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&yaml()).unwrap();
-    assert_eq!(documents, all());
+    for (text, definitions) in [(yaml(), all()), (own_yaml(), own())] {
+        let documents: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&text).unwrap();
+        assert_eq!(documents, definitions);
+    }
 }
 
 #[test]
@@ -97,6 +102,8 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
             | "nullable"
             | "default"
             | "description"
+            | "x-kubernetes-list-type"
+            | "x-kubernetes-list-map-keys"
             | "x-kubernetes-preserve-unknown-fields" => {}
             "required" => {
                 for name in argument.as_array().unwrap() {
@@ -110,6 +117,11 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
                     if let Some(member) = value.get(name) {
                         check(schema, member, &format!("{path}.{name}"), &mut inner);
                     }
+                }
+            }
+            "items" => {
+                for (place, item) in value.as_array().into_iter().flatten().enumerate() {
+                    check(argument, item, &format!("{path}[{place}]"), &mut inner);
                 }
             }
             "x-kubernetes-validations" => {
@@ -128,6 +140,7 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
 fn has_type(value: &Value, kind: &Value) -> bool {
     match kind.as_str().unwrap() {
         "object" => value.is_object(),
+        "array" => value.is_array(),
         "string" => value.is_string(),
         "integer" => value.is_i64(),
         "boolean" => value.is_boolean(),

@@ -129,9 +129,20 @@ impl FloatingIP {
         self.has_label(labels::OUTSIDE_CONFIGURATION)
     }
 
+    /// The node that the label names, see [`labels::node_value`].
+    pub fn node_label(&self) -> Option<&str> {
+        self.label(labels::NODE)
+    }
+
     fn has_label(&self, name: &str) -> bool {
+        self.label(name).is_some()
+    }
+
+    fn label(&self, name: &str) -> Option<&str> {
         let labels = self.metadata.labels.as_ref();
-        labels.is_some_and(|labels| labels.contains_key(name))
+        labels
+            .and_then(|labels| labels.get(name))
+            .map(String::as_str)
     }
 }
 
@@ -143,6 +154,9 @@ impl FloatingIP {
 /// the policy a known one.
 pub fn definition() -> CustomResourceDefinition {
     Definition {
+        group: GROUP,
+        version: VERSION,
+        has_status: false,
         names: CustomResourceDefinitionNames {
             kind: "FloatingIP".into(),
             list_kind: Some("FloatingIPList".into()),

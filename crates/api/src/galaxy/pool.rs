@@ -46,6 +46,9 @@ impl Pool {
 /// is stored with the object, which so stays valid for a galaxy to come back to.
 pub fn definition() -> CustomResourceDefinition {
     Definition {
+        group: GROUP,
+        version: VERSION,
+        has_status: false,
         names: CustomResourceDefinitionNames {
             kind: "Pool".into(),
             list_kind: Some("PoolList".into()),

@@ -1,6 +1,7 @@
 //! The watch of the `ConfigMap` with the address configuration.
 
 use floe_core::config::FileConfig;
+use floe_shell::{follow, stop::Stop};
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::{
     Api, Client, Resource as _,
@@ -11,10 +12,7 @@ use super::{
     intake::{Intake, Offer},
     report::Reporter,
 };
-use crate::{
-    stop::Stop,
-    store::{Store, follow},
-};
+use crate::store::Store;
 
 /// Where the address configuration is.
 #[derive(Clone, Debug, PartialEq, Eq)]

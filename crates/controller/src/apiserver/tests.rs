@@ -7,13 +7,13 @@ use std::{
 };
 
 use axum::http::{Request, Response};
+use floe_shell::stop;
 use kube::client::Body;
 use serde_json::json;
 use tokio::time::Instant;
 use tower::service_fn;
 
 use super::*;
-use crate::stop;
 
 const PACE: Pace = Pace {
     period: Duration::from_secs(2),
@@ -52,15 +52,6 @@ fn releases_before_1_30_are_too_old() {
     for good in [Release(1, 30), Release(1, 100), Release(2, 0)] {
         assert!(good >= OLDEST, "{good}");
     }
-}
-
-#[test]
-fn pauses_grow_up_to_a_limit() {
-    let pauses: Vec<_> = (0..6)
-        .map(|failures| backoff(failures).as_millis())
-        .collect();
-    assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 5_000, 5_000]);
-    assert_eq!(backoff(u32::MAX), LONGEST_BACKOFF);
 }
 
 /// A server that can be switched off, and counts the requests it gets.
@@ -127,13 +118,4 @@ async fn a_silent_server_is_not_waited_for_forever() {
         .await
         .unwrap_err();
     assert!(matches!(error, AskError::Silent(limit) if limit == PACE.limit));
-}
-
-#[tokio::test]
-async fn a_missing_kubeconfig_is_named() {
-    let error = client(Some("/nowhere/kubeconfig".into()))
-        .await
-        .err()
-        .unwrap();
-    assert!(error.to_string().contains("/nowhere/kubeconfig"), "{error}");
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use floe_core::ipam::{args::IpInfo, names};
+use floe_shell::logs;
 use k8s_openapi::{
     api::core::v1::{Binding, ObjectReference, Pod},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status},
@@ -15,7 +16,6 @@ use super::{
     BindError,
     attempt::{Attempt, already_bound, bound_to, claimed},
 };
-use crate::logs;
 
 /// Compat: the pause and the end of trying are galaxy's.
 const PAUSE: Duration = Duration::from_millis(500);

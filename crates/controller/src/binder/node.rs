@@ -2,12 +2,13 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use floe_shell::logs;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use tokio::time::timeout;
 
 use super::{BindError, Binder};
-use crate::{cluster::is_name, logs};
+use crate::cluster::is_name;
 
 /// How long the API server may take to tell.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -3,12 +3,12 @@ use floe_core::{
     config::{AddressConfig, Loaded, Mode},
     ipam::names,
 };
+use floe_shell::mock::{Fault, State};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use self::world::{BINDINGS, FIPS, PODS, World, addresses, request};
 use super::*;
-use crate::mock::{Fault, State};
 
 mod errors;
 mod losses;

@@ -7,6 +7,10 @@ use floe_core::{
     config::{AddressConfig, Mode},
     ipam::names,
 };
+use floe_shell::{
+    mock::Server,
+    stop::{self, Stopper},
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
@@ -18,9 +22,7 @@ use crate::{
     events,
     leader::Standing,
     metrics::Metrics,
-    mock::Server,
     report::Reporter,
-    stop::{self, Stopper},
     store::Seen,
     turns::Turns,
     waiting::Waker,
@@ -71,12 +73,7 @@ impl Scene {
         tokio::spawn(feed(feeds, stop.clone()));
         let (waiting, metrics) = (Waiting::default(), Metrics::default());
         let (told, inbox) = events::channel();
-        tokio::spawn(events::write(
-            server.client(),
-            inbox,
-            "pod".into(),
-            stop.clone(),
-        ));
+        tokio::spawn(inbox.write(server.client(), "pod".into(), stop.clone()));
         let workloads = Workloads::new(server.client(), cluster.clone());
         let claims = Claims::new(
             server.client(),

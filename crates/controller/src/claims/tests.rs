@@ -5,13 +5,14 @@ use floe_core::ipam::{
     names,
     owner::{App, AppKind, OwnerError},
 };
+use floe_shell::mock::Fault;
 use serde_json::json;
 
 use super::{
     scene::{Scene, owner, pod},
     *,
 };
-use crate::{mock::Fault, store::Seen};
+use crate::store::Seen;
 
 fn pod_ref(name: &str, uid: &str) -> PodRef {
     PodRef {

@@ -2,10 +2,9 @@
 
 use std::{fmt, time::Duration};
 
+use floe_shell::logs;
 use kube::Error;
 use tokio::time::timeout;
-
-use crate::logs;
 
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(4);

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use floe_shell::{follow, stop::Stop};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use kube::{
     Api, Client, Resource,
@@ -14,10 +15,7 @@ use super::{
     nodes, pods,
     slim::{Nothing, ScaledSpec, Slim},
 };
-use crate::{
-    stop::Stop,
-    store::{Seen, Store, follow},
-};
+use crate::store::{Seen, Store};
 
 /// What the feeds need.
 pub struct Feeds {

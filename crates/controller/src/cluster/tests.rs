@@ -4,6 +4,10 @@ use floe_core::ipam::{
     names,
     owner::{AppKind, GroupKind},
 };
+use floe_shell::{
+    mock::Server,
+    stop::{self, Stopper},
+};
 use serde_json::{Value, json};
 use tokio::{
     task::JoinHandle,
@@ -11,11 +15,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::{
-    mock::Server,
-    stop::{self, Stopper},
-    store::Store,
-};
+use crate::store::Store;
 
 const PODS: &str = "/api/v1/pods";
 const NODES: &str = "/api/v1/nodes";
@@ -348,7 +348,11 @@ async fn changes_of_built_in_workloads_are_told() {
 #[tokio::test(start_paused = true)]
 async fn warmth_comes_with_each_list_and_a_stop_ends_all() {
     let server = Server::default();
-    server.always(http_get(), STATEFUL_SETS, crate::mock::Fault::Refuse(500));
+    server.always(
+        http_get(),
+        STATEFUL_SETS,
+        floe_shell::mock::Fault::Refuse(500),
+    );
     let (stopper, stop) = stop::channel();
     let store = Store::default();
     let feeds = Feeds {

@@ -220,7 +220,8 @@ fn high_verbosity_means_debug_lines_unless_a_level_is_given() {
         &["-v=4"],
         &["-v", "10"],
     ] {
-        assert_eq!(level(args), "info,floe_controller=debug", "{args:?}");
+        let debug = "info,floe_controller=debug,floe_shell=debug";
+        assert_eq!(level(args), debug, "{args:?}");
     }
     assert_eq!(level(&["--v=9", "--log-level=warn"]), "warn");
 }

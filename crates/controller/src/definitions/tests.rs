@@ -1,10 +1,10 @@
-use serde_json::{Value, json};
-
-use super::*;
-use crate::{
+use floe_shell::{
     mock::Server,
     stop::{self, Stopper},
 };
+use serde_json::{Value, json};
+
+use super::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

@@ -1,7 +1,8 @@
 //! Why the scheduler gets no decision now. All of it passes: try again.
 
+use floe_shell::logs;
+
 use super::forward::ForwardError;
-use crate::logs;
 
 /// Why nobody decides now.
 #[derive(Debug, thiserror::Error)]

@@ -13,6 +13,7 @@ use axum::{
     http::{Request, StatusCode, header, uri::InvalidUri},
     response::{IntoResponse as _, Response},
 };
+use floe_shell::logs;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
@@ -29,7 +30,6 @@ use super::{
     call::{self, Call},
     tls::{self, Secrets},
 };
-use crate::logs;
 
 /// How long it may take to reach the leader's host.
 const CONNECT: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::Router;
+use floe_shell::{logs, stop::Stop};
 use hyper::{
     rt::{Read, Write},
     server::conn::http1,
@@ -22,7 +23,6 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, error, warn};
 
 use super::Secrets;
-use crate::{logs, stop::Stop};
 
 /// How long a client may take to agree on a key.
 const HANDSHAKE: Duration = Duration::from_secs(5);

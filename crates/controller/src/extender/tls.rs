@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use floe_shell::{logs, stop::Stop};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, ring},
@@ -20,7 +21,7 @@ use rustls::{
 use tokio::{sync::watch, time::sleep};
 use tracing::{info, warn};
 
-use crate::{config::TlsFiles, logs, stop::Stop};
+use crate::config::TlsFiles;
 
 mod trust;
 

@@ -13,6 +13,7 @@
 use std::{convert::Infallible, pin::pin, time::Duration};
 
 use floe_core::lease::Record;
+use floe_shell::logs;
 use futures::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
@@ -27,7 +28,6 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::record;
-use crate::logs;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);

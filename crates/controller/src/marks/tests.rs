@@ -4,6 +4,7 @@ use super::PACE;
 use crate::reclaim::scene::{FIPS, Scene, fip, pass, until};
 
 const OUTSIDE: &str = "floe.dev/outside-configuration";
+const NODE: &str = "floe.dev/node";
 
 fn is_marked(scene: &Scene, ip: &str) -> bool {
     let object = scene.server.object(FIPS, ip).unwrap();
@@ -29,7 +30,7 @@ async fn marks_follow_the_configuration() {
     })
     .await;
     let labels = &scene.server.object(FIPS, "10.0.80.2").unwrap()["metadata"]["labels"];
-    assert_eq!(labels["mine"], json!("stays"));
+    assert_eq!(*labels, json!({ "mine": "stays", NODE: "n1" }));
     assert_eq!(scene.held("10.99.0.1"), "sts_ns_b_b-0 w");
 
     let entry = |ips: &str| {
@@ -71,4 +72,27 @@ async fn marks_follow_the_configuration() {
     scene.configure("[]");
     pass(120).await;
     assert_eq!(scene.server.state().calls.len(), calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_names_its_node_in_a_label() {
+    let scene = Scene::start(|server| {
+        server.put(FIPS, fip("10.0.70.2", "sts_ns_a_a-0", 2, "u"));
+        let mut moved = fip("10.0.70.3", "sts_ns_a_a-1", 2, "v");
+        moved["metadata"]["labels"] = json!({ NODE: "n9" });
+        server.put(FIPS, moved);
+        let mut kept = fip("10.0.70.4", "sts_ns_a_a-2", 2, "");
+        kept["metadata"]["labels"] = json!({ NODE: "n1" });
+        server.put(FIPS, kept);
+    })
+    .await;
+    tokio::spawn(scene.marker().run(scene.stop.clone()));
+    let node = |ip: &str| {
+        let object = scene.server.object(FIPS, ip).unwrap();
+        object["metadata"]["labels"][NODE].clone()
+    };
+    until("the labels are true", || {
+        ["10.0.70.2", "10.0.70.3", "10.0.70.4"].map(node) == [json!("n1"), json!("n1"), json!(null)]
+    })
+    .await;
 }

@@ -100,10 +100,10 @@ async fn a_shortage_is_told_once_and_ends_with_a_free_address() {
 async fn another_address_is_tried_when_somebody_is_faster() {
     let scene = Scene::start(|server| {
         server.put(POOLS, pool("kube-system", 1, true));
-        let faster = |state: &mut crate::mock::State| {
+        let faster = |state: &mut floe_shell::mock::State| {
             state.put(FIPS, fip("10.0.70.2", "NULL_ns_NULL_x", 0, "u"));
         };
-        let fault = crate::mock::Fault::Before(Box::new(faster));
+        let fault = floe_shell::mock::Fault::Before(Box::new(faster));
         server.fault(axum::http::Method::POST, "floatingips", fault);
     })
     .await;

@@ -8,6 +8,10 @@ use floe_core::{
     ipam::{ledger::Record, names},
 };
 use floe_providers::IpProvider;
+use floe_shell::{
+    mock::Server,
+    stop::{self, Stop, Stopper},
+};
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep};
 
@@ -24,11 +28,9 @@ use crate::{
     leader::Standing,
     marks::Marker,
     metrics::Metrics,
-    mock::Server,
     pools::Preallocator,
     records::Records,
     report::Reporter,
-    stop::{self, Stop, Stopper},
     store::{self, Store},
     turns::Turns,
     waiting::Waiting,
@@ -87,7 +89,7 @@ impl Scene {
         tokio::spawn(store::feed(feeds, stop.clone()));
         let (waiting, metrics) = (Waiting::default(), Metrics::default());
         let (events, inbox) = events::channel();
-        let writer = events::write(server.client(), inbox, "pod".into(), stop.clone());
+        let writer = inbox.write(server.client(), "pod".into(), stop.clone());
         tokio::spawn(writer);
         let workloads = Workloads::new(server.client(), cluster.clone());
         let claims = Claims::new(

@@ -3,13 +3,11 @@
 use std::{net::IpAddr, time::Duration};
 
 use floe_core::ipam::slot::Sighting;
+use floe_shell::logs;
 use kube::{Api, Client};
 use tokio::time::timeout;
 
-use crate::{
-    cluster::{Phase, Pod, PodObject},
-    logs,
-};
+use crate::cluster::{Phase, Pod, PodObject};
 
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);

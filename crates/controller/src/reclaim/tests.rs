@@ -6,6 +6,7 @@ use std::{
 use axum::http::Method;
 use floe_core::ipam::{attribute::Attribute, policy::ReleasePolicy};
 use floe_providers::{Answer, IpProvider, ProviderError};
+use floe_shell::mock::Fault;
 use proptest::{prelude::*, test_runner::Config};
 use serde_json::json;
 
@@ -18,7 +19,6 @@ use super::{
 };
 use crate::{
     claims::scene::{DEPLOYMENTS, NODES, PODS, REPLICA_SETS, node, owner},
-    mock::Fault,
     records::Holding,
 };
 

@@ -1,6 +1,6 @@
 //! What is written into an object.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use floe_api::{
     galaxy::{FloatingIP, FloatingIPSpec},
@@ -22,14 +22,14 @@ pub(super) fn object(ip: IpAddr, holding: &Holding, outside: bool, now: Timestam
     for (name, value) in notes(holding) {
         annotations.extend(value.map(|value| (name.to_owned(), value)));
     }
-    if outside {
-        let mark = (labels::OUTSIDE_CONFIGURATION.to_owned(), OUTSIDE.to_owned());
-        object
-            .metadata
-            .labels
-            .get_or_insert_default()
-            .extend([mark]);
-    }
+    let mark = outside.then(|| OUTSIDE.to_owned());
+    let node = labels::node_label(&holding.place.node_name);
+    let marks = [(labels::OUTSIDE_CONFIGURATION, mark), (labels::NODE, node)];
+    let marks: BTreeMap<String, String> = marks
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect();
+    object.metadata.labels = (!marks.is_empty()).then_some(marks);
     object
 }
 
@@ -47,21 +47,31 @@ pub(super) fn patch(
         annotations[name] = json!(value);
     }
     let mut patch = json!({
-        "metadata": { "resourceVersion": version, "annotations": annotations },
+        "metadata": {
+            "resourceVersion": version, "annotations": annotations,
+            "labels": { labels::NODE: labels::node_label(&holding.place.node_name) },
+        },
         "spec": spec(holding, next(seen, now)),
     });
     if !outside {
-        patch["metadata"]["labels"] = json!({ labels::OUTSIDE_CONFIGURATION: null });
+        patch["metadata"]["labels"][labels::OUTSIDE_CONFIGURATION] = Value::Null;
     }
     patch
 }
 
-/// The changes that mark an address, or take the mark off.
-pub(super) fn mark(version: &str, outside: bool) -> Value {
-    let value = outside.then_some(OUTSIDE);
-    json!({ "metadata": {
-        "resourceVersion": version, "labels": { labels::OUTSIDE_CONFIGURATION: value },
-    } })
+/// The changes that make the labels of a record true.
+pub(super) fn mark(version: &str, outside: bool, node: &str) -> Value {
+    let labels = json!({
+        labels::OUTSIDE_CONFIGURATION: outside.then_some(OUTSIDE),
+        labels::NODE: labels::node_label(node),
+    });
+    json!({ "metadata": { "resourceVersion": version, "labels": labels } })
+}
+
+/// Whether the labels of an object are true.
+pub(super) fn is_marked(object: &FloatingIP, outside: bool, node: &str) -> bool {
+    object.is_outside_configuration() == outside
+        && object.node_label() == labels::node_label(node).as_deref()
 }
 
 /// Whether an object says what was to be written.

@@ -3,6 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use floe_api::galaxy::FloatingIP;
+use floe_shell::logs;
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
@@ -10,7 +11,7 @@ use kube::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::{logs, store::Seen};
+use crate::store::Seen;
 
 /// How long a write may take.
 const WRITE: Duration = Duration::from_secs(5);

@@ -1,10 +1,10 @@
 use axum::http::Method;
 use floe_api::labels;
 use floe_core::config::{AddressConfig, Loaded, Mode};
+use floe_shell::mock::{Fault, Server as Mock};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mock::{Fault, Server as Mock};
 
 const PATH: &str = "/apis/galaxy.k8s.io/v1alpha1/floatingips";
 
@@ -70,7 +70,7 @@ impl Case {
             .object(address)
             .unwrap_or_else(|| json!({ "metadata": { "name": address }, "spec": {} }));
         object["spec"]["key"] = json!(key);
-        let act = Box::new(move |state: &mut crate::mock::State| {
+        let act = Box::new(move |state: &mut floe_shell::mock::State| {
             state.put(PATH, object);
         });
         self.server.fault(method, PATH, Fault::Before(act));
@@ -122,7 +122,7 @@ async fn a_taken_address_has_an_object_and_a_record() {
     let annotations =
         json!({ labels::ADDRESS: "10.0.70.5", labels::NODE: "n1", labels::STATE: "Bound" });
     assert_eq!(object["metadata"]["annotations"], annotations);
-    assert_eq!(object["metadata"]["labels"], Value::Null);
+    assert_eq!(object["metadata"]["labels"], json!({ labels::NODE: "n1" }));
     assert_eq!(object["spec"]["key"], "sts_ns_app_app-1");
     assert_eq!(
         object["spec"]["attribute"],
@@ -255,7 +255,7 @@ async fn of_two_changes_one_loses() {
     for changed in [
         case.records.change(&seen, &spare()).await,
         case.records.free(&seen).await,
-        case.records.mark_outside(&seen, true).await,
+        case.records.mark(&seen, true).await,
     ] {
         assert_eq!(changed, conflict("10.0.70.5"));
     }
@@ -414,20 +414,20 @@ async fn a_mark_changes_nothing_else() {
     let case = Case::new();
     let seen = case.held("10.0.70.5");
     let mut want = case.object("10.0.70.5").unwrap();
-    case.records.mark_outside(&seen, false).await.unwrap();
+    case.records.mark(&seen, false).await.unwrap();
     let object = case.object("10.0.70.5").unwrap();
-    want["metadata"]["labels"] = json!({ "team": "a" });
+    want["metadata"]["labels"] = json!({ "team": "a", labels::NODE: "n0" });
     want["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
     assert_eq!(object, want);
     assert_eq!(case.record("10.0.70.5"), Some(seen.clone()));
 
     case.server.fault(Method::PATCH, PATH, Fault::Lose);
-    case.records.mark_outside(&seen, true).await.unwrap();
+    case.records.mark(&seen, true).await.unwrap();
     let labels = case.object("10.0.70.5").unwrap()["metadata"]["labels"].clone();
     assert_eq!(
         labels,
-        json!({ "team": "a", labels::OUTSIDE_CONFIGURATION: "true" })
+        json!({ "team": "a", labels::NODE: "n0", labels::OUTSIDE_CONFIGURATION: "true" })
     );
     // Again it is a change of nothing, in the version that came of the last one.
-    case.records.mark_outside(&seen, true).await.unwrap();
+    case.records.mark(&seen, true).await.unwrap();
 }

@@ -1,8 +1,9 @@
 use floe_core::ipam::choice::Choice;
+use floe_shell::{mock::Server, stop};
 use jiff::Timestamp;
 
 use super::*;
-use crate::{cluster::Phase, events, mock::Server, stop};
+use crate::{cluster::Phase, events};
 
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/ns/events";
 
@@ -31,7 +32,7 @@ async fn told(tell: impl FnOnce(&Reporter)) -> Vec<String> {
     let server = Server::default();
     let (events, inbox) = events::channel();
     let (stopper, stop) = stop::channel();
-    let task = tokio::spawn(events::write(server.client(), inbox, "pod".into(), stop));
+    let task = tokio::spawn(inbox.write(server.client(), "pod".into(), stop));
     tell(&Reporter::new(events, Metrics::default()));
     tokio::time::sleep(std::time::Duration::from_mins(2)).await;
     stopper.stop();
@@ -121,7 +122,7 @@ async fn two_hundred_pods_at_once_lose_no_event() {
     let server = Server::default();
     let (events, inbox) = events::channel();
     let (stopper, stop) = stop::channel();
-    let task = tokio::spawn(events::write(server.client(), inbox, "pod".into(), stop));
+    let task = tokio::spawn(inbox.write(server.client(), "pod".into(), stop));
     let reporter = Reporter::new(events, Metrics::default());
     for number in 0..200_u8 {
         let mut pod = pod("7");

@@ -38,6 +38,8 @@ pub struct Books {
     named: Named,
     /// Records that are marked as outside of the configuration, rightly or not.
     marked: BTreeSet<IpAddr>,
+    /// Records whose label names another node than they do.
+    misplaced: BTreeSet<IpAddr>,
     tally: Tally,
     pools: BTreeMap<PoolKey, Pool>,
     pool_order: Order<PoolKey>,
@@ -82,6 +84,7 @@ impl Books {
             records: Order::default(),
             named: Named::default(),
             marked: BTreeSet::new(),
+            misplaced: BTreeSet::new(),
             tally: Tally::default(),
             pools: BTreeMap::new(),
             pool_order: Order::default(),
@@ -111,6 +114,11 @@ impl Books {
     /// rightly or not.
     pub fn is_marked(&self, ip: IpAddr) -> bool {
         self.marked.contains(&ip)
+    }
+
+    /// Whether the label of a record names another node than the record does.
+    pub fn is_misplaced(&self, ip: IpAddr) -> bool {
+        self.misplaced.contains(&ip)
     }
 
     /// Sets places and addresses aside for a pod, or takes that back.
@@ -188,10 +196,16 @@ impl Books {
         } else {
             self.marked.remove(&ip);
         }
+        let node = labels.and_then(|all| all.get(labels::NODE)).cloned();
         let record = match object {
             Seen::Whole(object) => self.readable(ip, object),
             Seen::Part { error, .. } => self.unreadable(ip, metadata, error),
         };
+        if node == labels::node_label(&record.node) {
+            self.misplaced.remove(&ip);
+        } else {
+            self.misplaced.insert(ip);
+        }
         let before = self.ledger.record(ip);
         let same = before.is_some_and(|before| {
             (&before.key, &before.uid, before.reserved)
@@ -275,6 +289,7 @@ impl Books {
     fn forget(&mut self, ip: IpAddr) {
         self.strange.remove(&name::name(ip));
         self.marked.remove(&ip);
+        self.misplaced.remove(&ip);
         if let Some(record) = self.ledger.forget(ip) {
             self.named.remove(&record.key, ip);
             *self.tally.place(&self.ledger, ip) -= 1;

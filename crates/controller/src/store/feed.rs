@@ -1,22 +1,15 @@
 //! The watches that keep the books current.
 
-use std::{fmt::Debug, pin::pin};
-
 use floe_api::galaxy::{FloatingIP, Pool};
-use futures::StreamExt as _;
+use floe_shell::{follow, stop::Stop};
 use kube::{
-    Api, Client, Resource,
-    runtime::watcher::{self, Event, watcher},
+    Api, Client, Resource as _,
+    runtime::watcher::{Config, Event},
 };
-use serde::de::DeserializeOwned;
-use tokio::{
-    sync::watch,
-    time::{Duration, Instant, sleep},
-};
-use tracing::{debug, info, warn};
+use tokio::sync::watch;
+use tracing::info;
 
 use super::{Store, seen::Seen};
-use crate::{apiserver::backoff, logs, stop::Stop};
 
 /// What the feeds need.
 pub struct Feeds {
@@ -63,7 +56,8 @@ async fn records(api: Api<Seen<FloatingIP>>, store: &Store) {
         }
         Event::Delete(object) => store.change(|books| books.record_gone(object.meta())),
     };
-    follow(api, watcher::Config::default(), "floatingips", enter).await;
+    // Such lists read the latest state: `Order` needs that.
+    follow(api, Config::default(), "floatingips", enter).await;
 }
 
 async fn pools(api: Api<Seen<Pool>>, store: &Store) {
@@ -78,7 +72,7 @@ async fn pools(api: Api<Seen<Pool>>, store: &Store) {
         }
         Event::Delete(object) => store.change(|books| books.pool_gone(object.meta())),
     };
-    follow(api, watcher::Config::default(), "pools", enter).await;
+    follow(api, Config::default(), "pools", enter).await;
 }
 
 async fn tell_when_warm(store: &Store) {
@@ -99,54 +93,6 @@ async fn tell_when_warm(store: &Store) {
         );
     });
 }
-
-/// Follows all objects of a kind forever and hands each event on. Lists read the
-/// latest state, never a cached one: [`Order`](super::order::Order) needs that.
-/// A failure is told once, and retried with growing pauses.
-pub async fn follow<K>(
-    api: Api<K>,
-    config: watcher::Config,
-    what: &'static str,
-    mut enter: impl FnMut(Event<K>),
-) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    let mut events = pin!(watcher(api, config));
-    let mut failures = 0;
-    let mut failed = Instant::now();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => {
-                // Before each list the watcher says that it begins one; that
-                // alone is no success.
-                if failures > 0 && !matches!(event, Event::Init) {
-                    info!(what, failures, "watch works again");
-                    failures = 0;
-                }
-                enter(event);
-            }
-            Err(error) => {
-                // A watch may work for hours without anything to tell.
-                if failed.elapsed() > FORGIVEN {
-                    failures = 0;
-                }
-                failed = Instant::now();
-                let pause = backoff(failures);
-                let cause = logs::with_causes(&error);
-                if failures == 0 {
-                    warn!(reason = "WatchFailed", what, error = cause, "watch fails");
-                } else {
-                    debug!(what, error = cause, failures, "watch still fails");
-                }
-                failures += 1;
-                sleep(pause).await;
-            }
-        }
-    }
-}
-
-/// The time after which a failure is a new one.
-const FORGIVEN: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use floe_core::{
         wake::{self, Candidate},
     },
 };
+use floe_shell::{logs, stop::Stop};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as PodObject;
@@ -32,9 +33,7 @@ use crate::{
     desk,
     duty::Duty,
     leader::Standing,
-    logs,
     metrics::Metrics,
-    stop::Stop,
     store::{News, Store},
 };
 

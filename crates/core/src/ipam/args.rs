@@ -139,6 +139,20 @@ impl Args {
         Ok(decode::<Option<Vec<IpInfo>>>(claimed.get())?.unwrap_or_default())
     }
 
+    /// Whether the annotation claims addresses, be it none.
+    pub fn has_claim(&self) -> bool {
+        self.claimed.is_some()
+    }
+
+    /// The members of `common` other than `ipinfos`, with their values as they were
+    /// written: what the pod's author tells the network plugins.
+    pub fn common(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.common
+            .0
+            .iter()
+            .map(|(name, value)| (&**name, value.get()))
+    }
+
     /// The annotation with these addresses as the result, in galaxy's form.
     pub fn with_result(&self, infos: &[IpInfo]) -> String {
         let mut common = Vec::new();
@@ -179,27 +193,48 @@ impl Serialize for IpInfo {
 
 impl<'de> Deserialize<'de> for IpInfo {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = Wire::deserialize(deserializer)?;
-        wire.ip
-            .split_once('/')
-            .and_then(|(ip, length)| {
-                Some(Self {
-                    ip: IpNet::new(addr::parse(ip)?, length.parse().ok()?).ok()?,
-                    vlan: wire.vlan,
-                    gateway: addr::parse(&wire.gateway)?,
-                })
-            })
-            .ok_or_else(|| {
-                de::Error::custom("an element of ipinfos is not an address with gateway")
-            })
+        struct Visitor;
+
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = IpInfo;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an address with gateway")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<IpInfo, A::Error> {
+                let (mut ip, mut vlan, mut gateway) = (None, None, None);
+                while let Some(name) = map.next_key::<String>()? {
+                    // As for Go's reader, null leaves what is there.
+                    match folded(&name).as_str() {
+                        "ip" => ip = map.next_value::<Option<String>>()?.or(ip),
+                        "vlan" => vlan = map.next_value::<Option<u16>>()?.or(vlan),
+                        "gateway" => gateway = map.next_value::<Option<String>>()?.or(gateway),
+                        _ => _ = map.next_value::<de::IgnoredAny>()?,
+                    }
+                }
+                ip.as_deref()
+                    .and_then(addr::parse_with_length)
+                    .zip(gateway.as_deref().and_then(addr::parse))
+                    .map(|(ip, gateway)| IpInfo {
+                        ip,
+                        vlan: vlan.unwrap_or_default(),
+                        gateway,
+                    })
+                    .ok_or_else(|| {
+                        de::Error::custom("an element of ipinfos is not an address with gateway")
+                    })
+            }
+        }
+
+        deserializer.deserialize_map(Visitor)
     }
 }
 
-/// An [`IpInfo`] as it is written. Unknown members are ignored.
-#[derive(Serialize, Deserialize)]
+/// An [`IpInfo`] as it is written.
+#[derive(Serialize)]
 struct Wire {
     ip: String,
-    #[serde(default)]
     vlan: u16,
     gateway: String,
 }
@@ -284,8 +319,8 @@ fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ArgsError> {
     })
 }
 
-/// What a pod's author wrote goes into events and logs: not all of it.
-fn shortened(text: &str) -> String {
+/// What somebody else wrote goes into events and logs: not all of it.
+pub(crate) fn shortened(text: &str) -> String {
     const LONGEST: usize = 120;
     let mut short: String = text.chars().take(LONGEST).collect();
     if short.len() < text.len() {
@@ -296,7 +331,7 @@ fn shortened(text: &str) -> String {
 
 /// A name as Go's JSON reader compares it: without case, and with the two letters
 /// outside of ASCII that are another case of a letter inside.
-fn folded(name: &str) -> String {
+pub(crate) fn folded(name: &str) -> String {
     name.chars()
         .map(|letter| match letter {
             'ſ' => 's',

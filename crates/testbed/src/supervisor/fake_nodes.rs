@@ -19,6 +19,15 @@ use serde_json::{Value, json};
 /// The label that only fake nodes carry.
 pub const LABEL: &str = "floe.dev/fake-node";
 
+/// The affinity of pods that keep off fake nodes, as JSON.
+pub fn keep_off() -> serde_json::Value {
+    serde_json::json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{ "matchExpressions": [
+            { "key": LABEL, "operator": "DoesNotExist" },
+        ] }],
+    } } })
+}
+
 const AT_ONCE: usize = 32;
 /// Renewed well within the grace that the controller manager gives a node.
 const RENEWAL: Duration = Duration::from_secs(3);

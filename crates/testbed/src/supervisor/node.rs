@@ -1,7 +1,6 @@
 //! The programs of a node and their settings.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -101,9 +100,11 @@ fn equip(seat: Seat, disk: &Path) -> Result<()> {
         fs::read_dir(CNI_PLUGINS).with_context(|| format!("no CNI plugins in {CNI_PLUGINS}"))?
     {
         let entry = entry?;
-        let link = plugins.join(entry.file_name());
-        if !link.exists() {
-            symlink(entry.path(), link)?;
+        let plugin = plugins.join(entry.file_name());
+        // No symbolic links: pods see this folder without the machine's others. Hard
+        // ones cost nothing, if the disk is the same.
+        if !plugin.exists() && fs::hard_link(entry.path(), &plugin).is_err() {
+            fs::copy(entry.path(), plugin)?;
         }
     }
     let networks = disk.join("etc/cni/net.d");

@@ -35,7 +35,7 @@ fn only_a_file_that_somebody_named_must_exist() {
     assert_eq!(settings.inline, None);
 
     let error = load(&path(nowhere, true)).unwrap_err();
-    let text = crate::logs::with_causes(&error);
+    let text = floe_shell::logs::with_causes(&error);
     assert!(
         text.starts_with("init server: cannot read /nowhere/galaxy-ipam.json"),
         "{text}"
@@ -59,7 +59,7 @@ fn a_file_that_makes_no_sense_is_refused_even_at_the_default_place() {
     ] {
         let file = Temporary::new(name, content);
         let error = load(&path(&file.0, false)).unwrap_err();
-        let text = crate::logs::with_causes(&error);
+        let text = floe_shell::logs::with_causes(&error);
         assert!(text.starts_with("init server: "), "{text}");
         assert!(text.contains(want), "{text}");
     }

@@ -3,16 +3,14 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use super::*;
-use crate::{
-    addresses::State,
-    events,
-    metrics::Metrics,
+use floe_shell::{
     mock::Server,
     stop::{self, Stopper},
 };
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{addresses::State, events, metrics::Metrics};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/floe-test/configmaps";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/floe-test/events";
@@ -27,12 +25,7 @@ fn start(server: &Server) -> Running {
     let (stopper, stop) = stop::channel();
     let store = Store::default();
     let (events, news) = events::channel();
-    tokio::spawn(events::write(
-        server.client(),
-        news,
-        "pod-1".into(),
-        stop.clone(),
-    ));
+    tokio::spawn(news.write(server.client(), "pod-1".into(), stop.clone()));
     let reporter = Reporter::new(Some(events), Metrics::default());
     let state = reporter.state();
     let place = ConfigMapRef {

@@ -4,13 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use floe_api::extender::PodRef;
 use floe_providers::{Answer, Func, IpProvider};
+use floe_shell::{
+    mock::Server,
+    stop::{self, Stopper},
+};
 
 use super::*;
 use crate::{
     cluster::Workloads,
     events,
-    mock::Server,
-    stop::{self, Stopper},
     store::{self, Feeds},
 };
 

@@ -1,15 +1,13 @@
 use axum::http::Method;
 use floe_core::ipam::owner::AppKind;
+use floe_shell::mock::{Fault, Server};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::{
-    cluster::{
-        Workloads,
-        tests::{Running, start},
-    },
-    mock::{Fault, Server},
+use crate::cluster::{
+    Workloads,
+    tests::{Running, start},
 };
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -8,6 +8,7 @@ use std::{
 };
 
 use floe_core::ipam::owner::{App, AppKind};
+use floe_shell::{backoff, logs};
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use kube::{
     Api, Client,
@@ -21,11 +22,7 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use super::{kinds::Kind, replicas::Found};
-use crate::{
-    apiserver::backoff,
-    cluster::{Change, Cluster, ask::Failure, lock, table::Table},
-    logs,
-};
+use crate::cluster::{Change, Cluster, ask::Failure, lock, table::Table};
 
 /// The pause after a watch was refused for lack of a right. Answers do not wait
 /// for it: they are read directly until the watch works.

@@ -1,15 +1,13 @@
 use floe_core::ipam::owner::GroupKind;
+use floe_shell::mock::{Fault, Server};
 use serde_json::json;
 
 use super::*;
-use crate::{
-    cluster::{
-        PodObject,
-        tests::{
-            DEPLOYMENTS, REPLICA_SETS, Running, STATEFUL_SETS, http_get, replica_set, scaled, start,
-        },
+use crate::cluster::{
+    PodObject,
+    tests::{
+        DEPLOYMENTS, REPLICA_SETS, Running, STATEFUL_SETS, http_get, replica_set, scaled, start,
     },
-    mock::{Fault, Server},
 };
 
 fn workloads(server: &Server, running: &Running) -> Workloads {

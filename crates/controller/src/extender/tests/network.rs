@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::Path};
 
+use floe_shell::stop::{self, Stopper};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::{
     ClientConfig, RootCertStore,
@@ -17,10 +18,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{super::serve::serve, *};
-use crate::{
-    config::TlsFiles,
-    stop::{self, Stopper},
-};
+use crate::config::TlsFiles;
 
 /// Long enough for anything that works.
 const PATIENCE: Duration = Duration::from_secs(30);

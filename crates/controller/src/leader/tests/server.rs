@@ -9,13 +9,13 @@ use axum::{
     body::Body,
     http::{Method, Request, Response, StatusCode, Uri},
 };
+use floe_shell::stop::{self, Stopper};
 use futures::{StreamExt as _, channel::mpsc, stream};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tower::service_fn;
 
 use super::*;
-use crate::stop::{self, Stopper};
 
 const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/floe-test/leases";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/floe-test/leases/the-lease";

@@ -1,12 +1,15 @@
-use serde_json::{Value, json};
-use tokio::task::JoinHandle;
-
-use super::*;
-use crate::{
+use floe_shell::{
     mock::Server,
     stop::{self, Stopper},
-    store::Warmth,
 };
+use serde_json::{Value, json};
+use tokio::{
+    task::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use super::*;
+use crate::store::Warmth;
 
 const FLOATING_IPS: &str = "/apis/galaxy.k8s.io/v1alpha1/floatingips";
 const POOLS: &str = "/apis/galaxy.k8s.io/v1alpha1/pools";

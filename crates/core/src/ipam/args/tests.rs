@@ -127,6 +127,19 @@ fn claims_can_be_read_for_adoption() {
 }
 
 #[test]
+fn the_members_of_an_address_are_read_in_any_case() {
+    for text in [
+        r#"{"IP":"10.0.0.9/24","Vlan":3,"GATEWAY":"10.0.0.1"}"#,
+        r#"{"ip":"10.0.0.8/24","vlan":3,"gateway":"10.0.0.1","Ip":"10.0.0.9/24"}"#,
+        r#"{"ip":"10.0.0.9/24","vlan":3,"gateway":"10.0.0.1","vlan":null,"ip":null}"#,
+        r#"{"ip":"::ffff:10.0.0.9/120","vlan":3,"gateway":"::ffff:10.0.0.1","x":{"ip":1}}"#,
+    ] {
+        let read: IpInfo = serde_json::from_str(text).unwrap();
+        assert_eq!(read, info("10.0.0.9/24", 3, "10.0.0.1"), "{text}");
+    }
+}
+
+#[test]
 fn ranges_are_read_in_order() {
     let args =
         parse(r#"{"request_ip_range":[["10.0.0.2~10.0.0.9","10.0.0.20"],["fd00::1~fd00::9"]]}"#);
@@ -292,4 +305,13 @@ proptest! {
             prop_assert_eq!(parse(&written).claimed().unwrap(), result());
         }
     }
+}
+
+#[test]
+fn what_the_author_says_to_plugins_is_told_apart_from_the_claim() {
+    let args = Args::parse(Some(r#"{"common":{"mtu":1400,"IPinfos":[],"x":{"a": 1}}}"#)).unwrap();
+    let common: Vec<_> = args.common().collect();
+    assert_eq!(common, [("mtu", "1400"), ("x", r#"{"a": 1}"#)]);
+    assert!(args.has_claim());
+    assert!(!Args::parse(Some("{}")).unwrap().has_claim());
 }

@@ -105,8 +105,9 @@ proptest! {
         matching.add(|wish| choices(Choice::Own, &own[wish]));
         let filled = matching.filled();
         matching.add(|wish| choices(Choice::New, &new[wish]));
-        let chosen: Vec<Choice> = matching.chosen.iter().flatten().copied().collect();
-        for (wish, choice) in matching.chosen.iter().enumerate() {
+        let filling: Vec<Option<Choice>> = matching.seats.iter().map(|seat| seat.chosen).collect();
+        let chosen: Vec<Choice> = filling.iter().flatten().copied().collect();
+        for (wish, choice) in filling.iter().enumerate() {
             match choice {
                 Some(Choice::Own(ip)) => {
                     prop_assert!(choices(Choice::Own, &own[wish]).contains(&Choice::Own(*ip)));

@@ -1,0 +1,148 @@
+//! Detaching: what the state file tells, in reverse.
+
+use std::path::Path;
+
+use floe_core::{
+    cni::{
+        args::CniArgs,
+        call::{Call, Command},
+    },
+    node::state::{Attached, State},
+};
+use floe_shell::logs;
+use tracing::{info, warn};
+
+use super::{AttachError, Attacher, Step, Surroundings, steps};
+use crate::{request::Request, state::FileError};
+
+/// Which namespace a container is detached in.
+#[derive(Clone, Copy)]
+enum Netns {
+    /// The one that the runtime tells; empty when it is gone.
+    Told,
+    /// The one that was noted, if it is still there.
+    Noted,
+}
+
+impl Attacher {
+    /// Detaches what the state file of a container tells. Nothing else is asked, so it
+    /// works while the API server is away. A container without a file is detached.
+    pub async fn del(&self, request: &Request) -> Result<(), AttachError> {
+        self.detach(&request.call, Netns::Told).await
+    }
+
+    /// Detaches a container that its runtime has forgotten.
+    pub async fn del_forgotten(&self, container: &str) -> Result<(), AttachError> {
+        let call = Call {
+            command: Command::Del,
+            container: container.to_owned(),
+            netns: String::new(),
+            ifname: String::new(),
+            args: CniArgs::default(),
+            path: Vec::new(),
+        };
+        self.detach(&call, Netns::Noted).await
+    }
+
+    async fn detach(&self, call: &Call, netns: Netns) -> Result<(), AttachError> {
+        let container = &*call.container;
+        let state = match self.states.read(container).await {
+            Ok(Some(state)) => state,
+            Ok(None) => return Ok(()),
+            Err(error @ FileError::Malformed { .. }) => {
+                // Trying for ever would keep the pod from ever being deleted. What can
+                // be found without the file is found by the clean-up.
+                let error = logs::with_causes(&error);
+                warn!(
+                    reason = "StateMalformed",
+                    container, error, "state file is put aside"
+                );
+                self.states.set_aside(container).await?;
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (left, errors) = self.reverse(state.attached, call, netns).await;
+        // Only what is left may be tried again.
+        self.states
+            .keep(container, &State { attached: left })
+            .await?;
+        if errors.is_empty() {
+            info!(container, "container is detached");
+            return Ok(());
+        }
+        let error = AttachError::Detach(errors);
+        warn!(reason = error.reason(), container, error = %error, "container is not detached");
+        Err(error)
+    }
+
+    /// Takes back what an ADD has done so far, and the state file to what it was. What
+    /// cannot be taken back stays in the file, for a later DEL.
+    pub(super) async fn undo(
+        &self,
+        steps: &[Step],
+        before: State,
+        surroundings: &Surroundings<'_>,
+    ) -> Vec<String> {
+        let call = &surroundings.request.call;
+        let called = steps.iter().map(|step| {
+            let mut attached = step.attached.clone();
+            // What it has is the result of the plugin before, or none.
+            attached.conf.remove("prevResult");
+            attached
+        });
+        let (left, mut errors) = self.reverse(called.collect(), call, Netns::Told).await;
+        let mut state = before;
+        state.attached.extend(left);
+        if let Err(error) = self.states.keep(&call.container, &state).await {
+            errors.push(logs::with_causes(&error));
+        }
+        errors
+    }
+
+    /// Calls DEL in reverse, whatever fails. Gives back what failed, in the order in
+    /// which it was attached, and why.
+    async fn reverse(
+        &self,
+        attached: Vec<Attached>,
+        call: &Call,
+        netns: Netns,
+    ) -> (Vec<Attached>, Vec<String>) {
+        let (mut left, mut errors) = (Vec::new(), Vec::new());
+        for attached in attached.into_iter().rev() {
+            let result = match steps::arguments(&call.args, &attached.args) {
+                Ok(args) => {
+                    let mut job = steps::job(&attached, &attached.conf, Command::Del, call, &args);
+                    job.netns = netns.of(call, &attached);
+                    self.runner.run(job).await
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = result {
+                errors.push(format!("network {}: {error}", attached.kind));
+                left.push(attached);
+            }
+        }
+        left.reverse();
+        (left, errors)
+    }
+}
+
+impl Netns {
+    fn of<'a>(self, call: &'a Call, attached: &'a Attached) -> &'a str {
+        match self {
+            Self::Told => &call.netns,
+            Self::Noted => attached
+                .netns
+                .as_deref()
+                .filter(|path| is_own(path))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+/// Whether a path still means the namespace that it meant when it was noted. Below
+/// `/proc` it is that of a process, and numbers of processes come again.
+fn is_own(path: &str) -> bool {
+    !path.starts_with("/proc/") && Path::new(path).exists()
+}

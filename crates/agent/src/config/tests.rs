@@ -1,0 +1,117 @@
+use super::*;
+
+fn parse(flags: &[&str]) -> Result<Config, clap::Error> {
+    Config::parse(["floe-agent"].iter().chain(flags))
+}
+
+fn settings(flags: &[&str]) -> Settings {
+    match parse(flags).unwrap().work {
+        Work::Serve(settings) => *settings,
+        Work::Cleanup { .. } | Work::Install(_) | Work::Ask { .. } => panic!("it shall serve"),
+    }
+}
+
+#[test]
+fn the_defaults_are_galaxys() {
+    let Settings {
+        kubeconfig: _,
+        networks_file,
+        network_conf_dir,
+        cni_paths,
+        node,
+        socket,
+        state_dir,
+        runtime,
+        trust_annotations,
+        sysctls,
+    } = settings(&["--hostname-override=N1", "--container-runtime-endpoint="]);
+    assert_eq!(networks_file.to_str(), Some("/etc/galaxy/galaxy.json"));
+    assert_eq!(network_conf_dir.to_str(), Some("/etc/cni/net.d/"));
+    assert_eq!(cni_paths, ["/opt/cni/galaxy/bin"]);
+    assert_eq!(node, "n1");
+    assert_eq!(socket.to_str(), Some("/var/run/galaxy/galaxy.sock"));
+    assert_eq!(state_dir.to_str(), Some("/var/lib/cni/galaxy"));
+    assert_eq!(runtime, crate::cri::DEFAULT_ENDPOINT);
+    assert!(!trust_annotations);
+    assert!(sysctls.ip_forward && sysctls.bridge_nf_call_iptables);
+    assert!(!settings(&[]).node.is_empty());
+}
+
+#[test]
+fn galaxys_flags_are_taken_in_both_spellings() {
+    let settings = settings(&[
+        "--json_config_path=/a_b/galaxy.json",
+        "--network-conf-dir",
+        "/c",
+        "--cni-paths=/d,/e",
+        "--ip-forward=false",
+        "--bridge_nf_call_iptables=false",
+        "--kubeconfig=",
+        "--master=",
+        "--logtostderr",
+        "-v=5",
+        "--trust-annotations",
+    ]);
+    assert_eq!(settings.networks_file.to_str(), Some("/a_b/galaxy.json"));
+    assert_eq!(settings.network_conf_dir.to_str(), Some("/c"));
+    assert_eq!(settings.cni_paths, ["/d", "/e"]);
+    assert!(!settings.sysctls.ip_forward && !settings.sysctls.bridge_nf_call_iptables);
+    assert_eq!(settings.kubeconfig, None);
+    assert!(settings.trust_annotations);
+    assert_eq!(
+        parse(&["-v=5"]).unwrap().log_level,
+        "info,floe_agent=debug,floe_shell=debug"
+    );
+}
+
+#[test]
+fn flags_without_effect_are_named_when_they_are_given() {
+    assert!(parse(&[]).unwrap().without_effect.is_empty());
+    let given = parse(&[
+        "--route-eni",
+        "--network-policy=false",
+        "--pprof=true",
+        "--flannel-gc-interval=10s",
+        "--gc-dirs=/var/lib/cni/flannel,/var/lib/cni/galaxy",
+    ]);
+    assert_eq!(
+        given.unwrap().without_effect,
+        [
+            "--route-eni",
+            "--pprof",
+            "--flannel-gc-interval",
+            "--gc-dirs"
+        ]
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for flags in [
+        &["--master=http://10.0.0.1"][..],
+        &["--log-level=floe=loud"],
+        &["--ip-forward=perhaps"],
+        &["--unknown"],
+        &["destroy"],
+    ] {
+        assert!(parse(flags).is_err(), "{flags:?}");
+    }
+}
+
+#[test]
+fn cleanup_is_a_work_of_its_own() {
+    let work = |flags: &[&str]| parse(flags).unwrap().work;
+    let wanted = |state_dir: &str, dry_run| Work::Cleanup {
+        state_dir: state_dir.into(),
+        dry_run,
+    };
+    assert_eq!(work(&["cleanup"]), wanted("/var/lib/cni/galaxy", false));
+    assert_eq!(
+        work(&["cleanup", "--dry-run", "--state-dir=/s"]),
+        wanted("/s", true)
+    );
+    assert_eq!(
+        parse(&["cleanup", "--log-format=text"]).unwrap().log_format,
+        logs::Format::Text
+    );
+}

@@ -1,0 +1,152 @@
+//! `floe-agent install`: puts the plugins where the container runtime looks for them,
+//! and the agent's network first among its configurations.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+/// The names under which the plugins are called.
+///
+/// Compat: galaxy's, so that configurations go on as they are.
+const PLUGINS: [&str; 4] = [
+    "galaxy-sdn",
+    "galaxy-k8s-vlan",
+    "galaxy-underlay-veth",
+    "galaxy-k8s-sriov",
+];
+
+/// The file that makes the runtime ask the agent. It sorts before all others.
+const NETWORK: &str = "00-galaxy.conf";
+
+/// Where things go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Install {
+    /// The program that all plugins are.
+    pub program: PathBuf,
+    /// The folder of plugins.
+    pub bin_dir: PathBuf,
+    /// The folder of network configurations.
+    pub conf_dir: PathBuf,
+}
+
+/// Why it cannot be done.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} {}", path.display())]
+pub struct InstallError {
+    what: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Install {
+    /// Installs everything, and tells each step. What is there already as it should be
+    /// stays; a plugin that runs at this moment goes on with what it has.
+    pub fn run(&self, told: &mut impl Write) -> Result<(), InstallError> {
+        let program = read(&self.program)?;
+        for folder in [&self.bin_dir, &self.conf_dir] {
+            fs::create_dir_all(folder).map_err(failed("make", folder))?;
+        }
+        for name in PLUGINS {
+            put(&self.bin_dir.join(name), &program, 0o755, told)?;
+        }
+        // The last step: from now on pods come to the agent.
+        let network = json!({
+            "cniVersion": "1.0.0", "name": "galaxy-sdn", "type": "galaxy-sdn",
+            "capabilities": { "portMappings": true },
+        });
+        let network = format!("{network:#}\n");
+        put(
+            &self.conf_dir.join(NETWORK),
+            network.as_bytes(),
+            0o644,
+            told,
+        )
+    }
+}
+
+/// The program of the plugins, which lies beside this one.
+pub fn program() -> PathBuf {
+    let me = std::env::current_exe().unwrap_or_default();
+    me.with_file_name("floe-cni")
+}
+
+/// Replaces a file as a whole, unless it has this content already.
+fn put(path: &Path, content: &[u8], mode: u32, told: &mut impl Write) -> Result<(), InstallError> {
+    // Nobody who does not listen keeps the file from being there.
+    let mut tell = |what: &str| {
+        let _ = writeln!(told, "{what} {}", path.display());
+    };
+    if fs::read(path).is_ok_and(|there| there == content) {
+        tell("kept");
+        return Ok(());
+    }
+    // The runtime takes no notice of files with such an ending.
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let draft = PathBuf::from(draft);
+    fs::write(&draft, content).map_err(failed("write", &draft))?;
+    fs::set_permissions(&draft, fs::Permissions::from_mode(mode))
+        .map_err(failed("write", &draft))?;
+    fs::rename(&draft, path).map_err(failed("write", path))?;
+    tell("installed");
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, InstallError> {
+    fs::read(path).map_err(failed("read", path))
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> InstallError {
+    let path = path.to_owned();
+    move |source| InstallError { what, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_and_network_are_there_afterwards_and_stay_when_nothing_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let install = Install {
+            program: folder.path().join("floe-cni"),
+            bin_dir: folder.path().join("opt/cni/bin"),
+            conf_dir: folder.path().join("etc/cni/net.d"),
+        };
+        let error = install.run(&mut io::sink()).unwrap_err();
+        assert!(error.to_string().starts_with("cannot read"), "{error}");
+
+        fs::write(&install.program, "first").unwrap();
+        let run = || {
+            let mut told = Vec::new();
+            install.run(&mut told).unwrap();
+            let told = String::from_utf8(told).unwrap();
+            let words = told.lines().filter_map(|line| line.split(' ').next());
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(run(), ["installed"; 5]);
+        for name in PLUGINS {
+            let path = install.bin_dir.join(name);
+            assert_eq!(fs::read(&path).unwrap(), b"first");
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o755);
+        }
+        let network = fs::read(install.conf_dir.join(NETWORK)).unwrap();
+        let network: serde_json::Value = serde_json::from_slice(&network).unwrap();
+        assert_eq!(network["type"], "galaxy-sdn");
+        assert_eq!(run(), ["kept"; 5]);
+
+        fs::write(&install.program, "second").unwrap();
+        assert_eq!(
+            run(),
+            ["installed", "installed", "installed", "installed", "kept"]
+        );
+        let left = fs::read_dir(&install.bin_dir).unwrap().count();
+        assert_eq!(left, PLUGINS.len(), "no drafts");
+    }
+}

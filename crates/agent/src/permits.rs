@@ -1,0 +1,233 @@
+//! Which addresses a pod may have on this node: those whose record names it.
+//!
+//! Whoever can edit a pod can write any address into its annotation. So an address is
+//! configured only if its `FloatingIP` record has a key that names the pod, and the
+//! pod's uid.
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use floe_api::{galaxy::FloatingIP, labels};
+use floe_core::{addr::name, ipam::key::HolderKey};
+use floe_shell::{follow, logs, stop::Stop};
+use kube::{
+    Api, Client,
+    runtime::watcher::{self, Event},
+};
+use tokio::{sync::watch, time::timeout};
+
+use crate::{apiserver::is_missing, pods::Pod};
+
+/// How long to wait for the record of an address.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who holds an address, as its record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The holder key.
+    pub key: HolderKey,
+    /// The uid of the pod; may be empty.
+    pub uid: String,
+    /// The node that the pod is bound to; may be empty.
+    pub node: String,
+}
+
+/// The records of this node's addresses; all clones are the same.
+#[derive(Clone)]
+pub struct Records {
+    client: Client,
+    known: Arc<Mutex<Known>>,
+    lists: Arc<watch::Sender<u64>>,
+    changes: Arc<watch::Sender<u64>>,
+}
+
+#[derive(Default)]
+struct Known {
+    records: BTreeMap<IpAddr, Record>,
+    /// What a list has told so far that is not complete yet.
+    listed: BTreeMap<IpAddr, Record>,
+}
+
+/// Why an address is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PermitError {
+    /// Nobody holds it.
+    #[error("{0} has no FloatingIP record")]
+    NotRecorded(IpAddr),
+    /// Somebody else holds it.
+    #[error("the record of {ip} names {holder}, and not this pod")]
+    AnotherPod {
+        /// The address.
+        ip: IpAddr,
+        /// Who holds it.
+        holder: String,
+    },
+    /// The API server does not tell.
+    #[error("cannot read the record of {ip}: {error}")]
+    Unreadable {
+        /// The address.
+        ip: IpAddr,
+        /// What it says instead.
+        error: String,
+    },
+}
+
+impl PermitError {
+    /// The stable reason for answers, logs and events.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::NotRecorded(_) => "AddressNotRecorded",
+            Self::AnotherPod { .. } => "AddressOfAnotherPod",
+            Self::Unreadable { .. } => "RecordUnreadable",
+        }
+    }
+}
+
+impl Records {
+    /// Knows none yet.
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            known: Arc::default(),
+            lists: Arc::default(),
+            changes: Arc::default(),
+        }
+    }
+
+    /// Follows the records of a node's addresses until `stop`.
+    pub async fn run(self, node: String, mut stop: Stop) {
+        let selector = format!("{}={}", labels::NODE, labels::node_value(&node));
+        let config = watcher::Config::default().labels(&selector);
+        let api = Api::all(self.client.clone());
+        let work = follow(api, config, "floatingips", |event| self.enter(event));
+        tokio::select! {
+            () = stop.requested() => {}
+            () = work => {}
+        }
+    }
+
+    /// A record as the watch knows it. It may be missing for want of the label.
+    pub fn cached(&self, ip: IpAddr) -> Option<Record> {
+        self.lock().records.get(&ip).cloned()
+    }
+
+    /// All records that the watch knows.
+    pub fn all(&self) -> BTreeMap<IpAddr, Record> {
+        self.lock().records.clone()
+    }
+
+    /// Tells, by a growing number, each time a complete list is in.
+    pub fn lists(&self) -> watch::Receiver<u64> {
+        self.lists.subscribe()
+    }
+
+    /// Tells, by a growing number, each time a record is different, or gone.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Reads a record from the API server; `None` when there is none.
+    pub async fn read(&self, ip: IpAddr) -> Result<Option<Record>, PermitError> {
+        let unreadable = |error| PermitError::Unreadable { ip, error };
+        let api: Api<FloatingIP> = Api::all(self.client.clone());
+        match timeout(PATIENCE, api.get(&name::name(ip))).await {
+            Ok(Ok(record)) => Ok(Some(Record::of(&record))),
+            Ok(Err(error)) if is_missing(&error) => Ok(None),
+            Ok(Err(error)) => Err(unreadable(logs::with_causes(&error))),
+            Err(_) => Err(unreadable(format!("no answer within {PATIENCE:?}"))),
+        }
+    }
+
+    /// Whether a pod may have an address. The watch is believed when it agrees; a
+    /// refusal needs a direct read, since what the watch has may be old.
+    pub async fn permit(&self, ip: IpAddr, pod: &Pod) -> Result<(), PermitError> {
+        if self.cached(ip).is_some_and(|record| record.names(pod)) {
+            return Ok(());
+        }
+        match self.read(ip).await? {
+            Some(record) if record.names(pod) => Ok(()),
+            Some(record) => Err(PermitError::AnotherPod {
+                ip,
+                holder: record.holder(),
+            }),
+            None => Err(PermitError::NotRecorded(ip)),
+        }
+    }
+
+    fn enter(&self, event: Event<FloatingIP>) {
+        let (mut listed, mut changed) = (false, true);
+        {
+            let mut known = self.lock();
+            match event {
+                Event::Init => {
+                    known.listed.clear();
+                    changed = false;
+                }
+                Event::InitApply(record) => {
+                    changed = false;
+                    if let Ok(ip) = record.address() {
+                        known.listed.insert(ip, Record::of(&record));
+                    }
+                }
+                Event::InitDone => {
+                    known.records = std::mem::take(&mut known.listed);
+                    listed = true;
+                }
+                Event::Apply(record) => {
+                    if let Ok(ip) = record.address() {
+                        known.records.insert(ip, Record::of(&record));
+                    }
+                }
+                // It may have lost the label only: the record then names another node.
+                Event::Delete(record) => {
+                    if let Ok(ip) = record.address() {
+                        known.records.remove(&ip);
+                    }
+                }
+            }
+        }
+        if changed {
+            self.changes.send_modify(|count| *count += 1);
+        }
+        if listed {
+            self.lists.send_modify(|count| *count += 1);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Record {
+    /// What an object says.
+    pub fn of(object: &FloatingIP) -> Self {
+        let attribute = object.spec.place().attribute;
+        Self {
+            key: object.spec.holder(),
+            uid: attribute.uid,
+            node: attribute.node_name,
+        }
+    }
+
+    /// Whether it names this very pod.
+    pub fn names(&self, pod: &Pod) -> bool {
+        self.key.names_pod(&pod.namespace, &pod.name) && !pod.uid.is_empty() && self.uid == pod.uid
+    }
+
+    /// Who holds the address, in words.
+    fn holder(&self) -> String {
+        let key = self.key.as_str();
+        if self.uid.is_empty() {
+            return format!("{key:?} without a pod's uid");
+        }
+        format!("{key:?} with uid {}", self.uid)
+    }
+}
+
+#[cfg(test)]
+mod tests;

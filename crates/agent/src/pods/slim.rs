@@ -1,0 +1,166 @@
+//! A pod object with only what is looked at; the rest is skipped while it is read.
+//! Whatever is missing or null is as if it were empty, so that no strange pod can
+//! end the watch of all.
+
+use std::borrow::Cow;
+
+use floe_core::ipam::names;
+use k8s_openapi::{api::core, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::Resource;
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
+
+use super::Pod;
+
+/// A pod object.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PodObject {
+    #[serde(deserialize_with = "metadata")]
+    metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: Spec,
+    #[serde(default, deserialize_with = "or_default")]
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Spec {
+    #[serde(default, deserialize_with = "or_default")]
+    containers: Vec<Container>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Container {
+    #[serde(default, deserialize_with = "or_default")]
+    resources: Resources,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Resources {
+    #[serde(default, deserialize_with = "or_default")]
+    requests: Requests,
+}
+
+/// The amount means nothing.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct Requests {
+    #[serde(default, rename = "tke.cloud.tencent.com/eni-ip")]
+    address: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    phase: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<IgnoredAny>,
+    annotations: Option<Annotations>,
+}
+
+#[derive(Default, Deserialize)]
+struct Annotations {
+    #[serde(rename = "k8s.v1.cni.cncf.io/networks")]
+    networks: Option<String>,
+    #[serde(rename = "k8s.v1.cni.galaxy.io/args")]
+    args: Option<String>,
+    #[serde(rename = "kubernetes.io/config.hash")]
+    static_uid: Option<String>,
+}
+
+/// The annotation with the networks that a pod joins.
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+
+/// The annotation with the uid of a static pod, on the API server's image of it.
+const STATIC_UID: &str = "kubernetes.io/config.hash";
+
+impl From<PodObject> for Pod {
+    fn from(object: PodObject) -> Self {
+        let PodObject {
+            metadata,
+            spec,
+            status,
+        } = object;
+        let mut annotations = metadata.annotations.unwrap_or_default();
+        let mut containers = spec.containers.iter();
+        let phase = status.phase.as_deref();
+        Self {
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            static_uid: annotations.remove(STATIC_UID),
+            networks: annotations.remove(NETWORKS),
+            args: annotations.remove(names::ARGS),
+            wants_address: containers.any(|it| it.resources.requests.address.is_some()),
+            terminating: metadata.deletion_grace_period_seconds.is_some(),
+            finished: matches!(phase, Some("Failed" | "Succeeded")),
+        }
+    }
+}
+
+fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let read = Metadata::deserialize(deserializer)?;
+    let annotations = read.annotations.unwrap_or_default();
+    let kept = [
+        (NETWORKS, annotations.networks),
+        (names::ARGS, annotations.args),
+        (STATIC_UID, annotations.static_uid),
+    ];
+    let kept = kept
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Ok(ObjectMeta {
+        name: read.name,
+        namespace: read.namespace,
+        uid: read.uid,
+        resource_version: read.resource_version,
+        // Only whether there is a time matters; this says so without reading it.
+        deletion_grace_period_seconds: read.deletion_timestamp.map(|_| 0),
+        annotations: Some(kept.collect()),
+        ..ObjectMeta::default()
+    })
+}
+
+/// Reads `null` as if the member were absent, as Go does.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl Resource for PodObject {
+    type DynamicType = ();
+    type Scope = <core::v1::Pod as Resource>::Scope;
+
+    fn kind(kind: &()) -> Cow<'_, str> {
+        core::v1::Pod::kind(kind)
+    }
+
+    fn group(kind: &()) -> Cow<'_, str> {
+        core::v1::Pod::group(kind)
+    }
+
+    fn version(kind: &()) -> Cow<'_, str> {
+        core::v1::Pod::version(kind)
+    }
+
+    fn plural(kind: &()) -> Cow<'_, str> {
+        core::v1::Pod::plural(kind)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}

@@ -1,0 +1,204 @@
+//! Wiring and shutdown: starts every task, waits for a reason to stop, asks all tasks
+//! to stop and joins each of them.
+
+use std::{io, sync::Arc};
+
+use floe_shell::{
+    client::{self, ClientError},
+    logs,
+    tasks::{self, Signals, TaskError},
+    version,
+};
+use futures::FutureExt as _;
+use kube::Client;
+use tokio::net::UnixListener;
+use tracing::{info, warn};
+
+use crate::{
+    attach::Attacher,
+    config::Settings,
+    cri::{Cri, CriError},
+    delegate::Runner,
+    events,
+    health::{self, Conflicts, Health},
+    networks::{LoadError, Networks},
+    permits::Records,
+    pods::Pods,
+    server::{
+        Server,
+        door::{self, DoorError},
+    },
+    state::States,
+    sweep::{self, Detach, Sweeper},
+    sysctls,
+    takeover::{self, Takeover},
+    turns::Turns,
+};
+
+/// Why the agent ended although nobody has asked it to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody says which node this is.
+    #[error("the name of this node is not known; set --hostname-override")]
+    NoNode,
+    /// `galaxy.json` cannot be used.
+    #[error(transparent)]
+    Networks(#[from] LoadError),
+    /// No way to the API server is known.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The endpoint of the container runtime makes no sense.
+    #[error(transparent)]
+    Runtime(#[from] CriError),
+    /// The socket cannot be opened.
+    #[error(transparent)]
+    Door(#[from] DoorError),
+    /// The server has failed.
+    #[error("cannot serve the socket")]
+    Serve(#[source] io::Error),
+    /// Signals cannot be heard, or a task has ended before the stop.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+}
+
+impl Error {
+    /// Whether a flag is wrong, rather than the world.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::NoNode | Self::Runtime(_) | Self::Client(ClientError::Kubeconfig { .. })
+        )
+    }
+}
+
+/// Runs the agent until SIGTERM or SIGINT.
+pub async fn run(settings: Settings) -> Result<(), Error> {
+    let signals = Signals::listen()?;
+    if settings.node.is_empty() {
+        return Err(Error::NoNode);
+    }
+    let networks = Networks::load(&settings.networks_file, &settings.network_conf_dir)?;
+    let cri = Cri::new(&settings.runtime)?;
+    let (client, _) = client::make(settings.kubeconfig.clone()).await?;
+    let listener = door::open(&settings.socket).await?;
+    info!(
+        version = version::VERSION,
+        commit = version::COMMIT,
+        node = settings.node,
+        socket = %settings.socket.display(),
+        networks = networks.settings().networks.len(),
+        "floe-agent started",
+    );
+    if settings.trust_annotations {
+        warn!(
+            reason = "AnnotationsTrusted",
+            "addresses of annotations are configured without looking at their records",
+        );
+    }
+
+    let mut tasks = Tasks::default();
+    let parts = Parts {
+        networks,
+        cri,
+        client,
+        listener,
+    };
+    start(&mut tasks, settings, parts);
+
+    tasks.run(signals).await
+}
+
+/// All tasks of the agent.
+type Tasks = tasks::Tasks<Error>;
+
+/// What could have failed, and did not.
+struct Parts {
+    networks: Networks,
+    cri: Cri,
+    client: Client,
+    listener: UnixListener,
+}
+
+fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
+    let Parts {
+        networks,
+        cri,
+        client,
+        listener,
+    } = parts;
+    let node = settings.node;
+    let (events, inbox) = events::channel();
+    let (writer, instance) = (client.clone(), node.clone());
+    tasks.start(|stop| inbox.write(writer, instance, stop));
+    let kernel = sysctls::in_kernel();
+    tasks.start(|stop| settings.sysctls.keep(kernel, stop));
+
+    let (pods, records) = (Pods::new(client.clone()), Records::new(client.clone()));
+    let (followed, own) = (pods.clone(), node.clone());
+    tasks.start(|stop| followed.run(own, stop));
+    let (followed, own) = (records.clone(), node.clone());
+    tasks.start(|stop| followed.run(own, stop));
+
+    let conflicts = Conflicts::default();
+    let health = Health {
+        client: client.clone(),
+        node: node.clone(),
+        settings: Arc::new(networks.settings().clone()),
+        conflicts: conflicts.clone(),
+        look_up: health::in_kernel(),
+    };
+    tasks.start(|stop| health.run(stop));
+
+    let (states, turns) = (States::new(settings.state_dir), Turns::default());
+    let attacher = Attacher {
+        pods: pods.clone(),
+        records: (!settings.trust_annotations).then(|| records.clone()),
+        networks,
+        states: states.clone(),
+        runner: Runner::new(settings.cni_paths),
+        events: events.clone(),
+        conflicts,
+    };
+    let sweeper = Sweeper {
+        cri: cri.clone(),
+        states: states.clone(),
+        turns: turns.clone(),
+        pods,
+        events: events.clone(),
+        node: node.clone(),
+        detach: detacher(attacher.clone(), turns.clone()),
+        host: Arc::new(sweep::Kernel),
+    };
+    tasks.start(|stop| sweeper.run(stop));
+    let takeover = Takeover {
+        records,
+        client,
+        cri,
+        states,
+        turns: turns.clone(),
+        events,
+        node,
+        trust_annotations: settings.trust_annotations,
+        take_off: takeover::in_kernel(),
+    };
+    tasks.start(|stop| takeover.run(stop));
+
+    let server = Server::new(attacher, turns);
+    tasks.start_fallible(|stop| async {
+        let result = server.serve(listener, stop).await;
+        result.map_err(Error::Serve)
+    });
+}
+
+/// How the clean-up detaches a container, in its turn.
+fn detacher(attacher: Attacher, turns: Turns) -> Detach {
+    Arc::new(move |container: String| {
+        let (attacher, turns) = (attacher.clone(), turns.clone());
+        let work = async move {
+            let _turn = turns.wait(&container).await;
+            let detached = attacher.del_forgotten(&container).await;
+            detached.map_err(|error| format!("{}: {}", error.reason(), logs::with_causes(&error)))
+        };
+        work.boxed()
+    })
+}

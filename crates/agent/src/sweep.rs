@@ -1,0 +1,249 @@
+//! What is left over of containers that are gone is found and removed: gather,
+//! decide in [`floe_core::node::stale`], apply, report.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use floe_core::{
+    lease::Moment,
+    node::stale::{self, Observation, Operation, Owner, Sandbox, StateFile, Suspects, Unjudged},
+};
+use floe_shell::stop::Stop;
+use futures::future::BoxFuture;
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
+use tracing::{debug, info, warn};
+
+use crate::{
+    cri::Cri,
+    events::{self, Events, News},
+    pods::Pods,
+    state::States,
+    turns::{Turn, Turns},
+};
+pub use host::{Host, Kernel};
+
+mod host;
+
+/// The time between two looks.
+const PERIOD: Duration = Duration::from_secs(30);
+
+/// How long to wait for the turn of a container.
+const TURN: Duration = Duration::from_secs(5);
+
+/// Runs the DELs that a container's state file tells and then removes the file. It
+/// takes the container's turn itself.
+pub type Detach = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// The task that cleans up.
+pub struct Sweeper {
+    /// The runtime.
+    pub cri: Cri,
+    /// The state files.
+    pub states: States,
+    /// Who works on which container.
+    pub turns: Turns,
+    /// The pods of this node.
+    pub pods: Pods,
+    /// Where to tell what was removed.
+    pub events: Events,
+    /// This node.
+    pub node: String,
+    /// How a container is detached.
+    pub detach: Detach,
+    /// The network of this host.
+    pub host: Arc<dyn Host>,
+}
+
+impl Sweeper {
+    /// Looks at once, and then again and again until `stop`. What was begun is
+    /// finished.
+    pub async fn run(self, mut stop: Stop) {
+        match self.cri.version().await {
+            Ok(runtime) => info!(runtime, "container runtime answers"),
+            Err(error) => {
+                warn!(reason = error.reason(), error = %error, "container runtime does not answer");
+            }
+        }
+        let start = Instant::now();
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut suspects = Suspects::new();
+        let mut told = None;
+        loop {
+            tokio::select! {
+                () = stop.requested() => return,
+                _ = ticks.tick() => {}
+            }
+            let now = Moment(start.elapsed());
+            let unjudged = self.round(now, &mut suspects).await;
+            if unjudged != told {
+                tell(unjudged);
+                told = unjudged;
+            }
+        }
+    }
+
+    /// One look, and what it leads to.
+    async fn round(&self, now: Moment, suspects: &mut Suspects) -> Option<Unjudged> {
+        let seen = match self.gather(now).await {
+            Ok(seen) => seen,
+            Err(error) => {
+                warn!(
+                    reason = "NodeUnreadable",
+                    error, "leftovers cannot be looked for"
+                );
+                // Not to have looked is no observation: two in a row are needed.
+                suspects.clear();
+                return None;
+            }
+        };
+        let plan = stale::decide(&seen, suspects);
+        debug!(
+            suspects = plan.suspects.len(),
+            operations = plan.operations.len(),
+            "looked for leftovers"
+        );
+        for operation in plan.operations {
+            match self.apply(&operation).await {
+                Ok(()) => self.report(&operation),
+                Err(error) => warn!(
+                    reason = operation.reason(),
+                    operation = %operation,
+                    error,
+                    "leftover is not removed; it is tried again",
+                ),
+            }
+        }
+        *suspects = plan.suspects;
+        plan.unjudged
+    }
+
+    async fn gather(&self, at: Moment) -> Result<Observation, String> {
+        let mut busy = self.turns.taken();
+        let host = Arc::clone(&self.host);
+        let network = blocking(move || host.observe()).await?;
+        let kept = self.states.list().await.map_err(|it| it.to_string())?;
+        let now = SystemTime::now();
+        let states = kept.into_iter().map(|kept| StateFile {
+            container: kept.container,
+            // A clock that went back tells nothing.
+            age: now.duration_since(kept.written).ok(),
+            pod_uid: kept.state.ok().and_then(|state| {
+                let mut pods = state.attached.into_iter().filter_map(|it| it.pod);
+                pods.next().map(|pod| pod.uid)
+            }),
+        });
+        let states = states.collect();
+        let pods = self.pods.unfinished();
+        // Last: whatever was found above is older than what the runtime says.
+        let sandboxes = match self.cri.sandboxes().await {
+            Ok(sandboxes) => Some(sandboxes.into_iter().map(Sandbox::from).collect()),
+            Err(error) => {
+                debug!(reason = error.reason(), error = %error, "runtime does not answer");
+                None
+            }
+        };
+        busy.extend(self.turns.taken());
+        Ok(Observation {
+            at,
+            sandboxes,
+            pods,
+            busy,
+            states,
+            links: network.links,
+            // The kernel gives a VF back with the namespace that it was lent to, and
+            // the DEL of its state file does the rest.
+            vfs: Vec::new(),
+            routes: network.routes,
+        })
+    }
+
+    async fn apply(&self, operation: &Operation) -> Result<(), String> {
+        if let Operation::Detach(container) = operation {
+            return (self.detach)(container.clone()).await;
+        }
+        let _turn = self.turn_of(operation).await?;
+        let (host, operation) = (Arc::clone(&self.host), operation.clone());
+        blocking(move || match operation {
+            Operation::RemoveLink(link) => host.remove_link(&link),
+            Operation::RemoveRoute(route) => host.remove_route(&route),
+            Operation::ReturnVf(_) | Operation::Detach(_) => {
+                Err("only its plugin can do this".to_owned())
+            }
+        })
+        .await
+    }
+
+    /// The right to act for the container that something was made for. Of some only the
+    /// beginning of the id is known; then nobody may act for one that begins so.
+    async fn turn_of(&self, operation: &Operation) -> Result<Option<Turn>, String> {
+        let owner = match operation {
+            Operation::RemoveLink(link) => stale::owner(link),
+            Operation::RemoveRoute(route) => Some(Owner::Container(route.container.clone())),
+            Operation::ReturnVf(vf) => Some(Owner::Container(vf.container.clone())),
+            Operation::Detach(container) => Some(Owner::Container(container.clone())),
+        };
+        let worked_on = || "somebody works on the container".to_owned();
+        match owner {
+            Some(Owner::Container(id)) => {
+                let turn = timeout(TURN, self.turns.wait(&id)).await;
+                turn.map(Some).map_err(|_| worked_on())
+            }
+            Some(Owner::Beginning(id)) => {
+                let taken = self.turns.taken();
+                let is_taken = taken.iter().any(|it| it.starts_with(&id));
+                if is_taken { Err(worked_on()) } else { Ok(None) }
+            }
+            None => Err("it is nobody's".to_owned()),
+        }
+    }
+
+    fn report(&self, operation: &Operation) {
+        let reason = operation.reason();
+        info!(reason, operation = %operation, "leftover is removed");
+        self.events.tell(News {
+            about: events::node(&self.node),
+            warning: false,
+            reason,
+            action: "Sweep",
+            note: format!("left over of a container that is gone: {operation}"),
+        });
+    }
+}
+
+impl From<crate::cri::Sandbox> for Sandbox {
+    fn from(sandbox: crate::cri::Sandbox) -> Self {
+        Self {
+            id: sandbox.id,
+            alive: sandbox.is_alive,
+            pod_uid: sandbox.pod.uid,
+        }
+    }
+}
+
+fn tell(unjudged: Option<Unjudged>) {
+    if let Some(why) = unjudged {
+        let reason = why.reason();
+        warn!(reason, "leftovers cannot be told from what is used: {why}");
+    } else {
+        info!("leftovers can be told from what is used");
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    match spawn_blocking(work).await {
+        Ok(result) => result,
+        // A panic goes on in whoever waits for the work.
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

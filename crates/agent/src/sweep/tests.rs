@@ -1,0 +1,256 @@
+use std::{collections::BTreeSet, sync::Mutex};
+
+use floe_core::node::stale::{GRACE, HostLink, HostRoute, LinkKind};
+use floe_shell::mock::Server;
+use futures::FutureExt as _;
+use tempfile::TempDir;
+
+use super::{host::Network, *};
+use crate::{
+    cri::{tests::FakeRuntime, wire::PodSandboxState::SandboxReady},
+    events::Inbox,
+};
+
+/// The network of a host that is only a list.
+#[derive(Default)]
+struct FakeHost {
+    network: Mutex<Network>,
+    is_broken: Mutex<bool>,
+}
+
+impl Host for FakeHost {
+    fn observe(&self) -> Result<Network, String> {
+        if *self.is_broken.lock().unwrap() {
+            return Err("as the test wants it".into());
+        }
+        Ok(self.network.lock().unwrap().clone())
+    }
+
+    fn remove_link(&self, link: &HostLink) -> Result<(), String> {
+        let mut network = self.network.lock().unwrap();
+        network.links.retain(|it| it != link);
+        Ok(())
+    }
+
+    fn remove_route(&self, route: &HostRoute) -> Result<(), String> {
+        let mut network = self.network.lock().unwrap();
+        network.routes.retain(|it| it != route);
+        Ok(())
+    }
+}
+
+struct Node {
+    sweeper: Sweeper,
+    host: Arc<FakeHost>,
+    runtime: FakeRuntime,
+    turns: Turns,
+    states: States,
+    inbox: Inbox,
+    detached: Arc<Mutex<BTreeSet<String>>>,
+    suspects: Suspects,
+    now: Duration,
+    folder: TempDir,
+}
+
+impl Node {
+    /// A node that runs one sandbox, `alive`, and has links of it and of `gone`.
+    fn new() -> Self {
+        let host = Arc::new(FakeHost::default());
+        {
+            let mut network = host.network.lock().unwrap();
+            network.links = vec![link(3, "alive"), link(4, "gone")];
+            network.routes = vec![HostRoute {
+                dst: "10.0.0.5/32".parse().unwrap(),
+                device: "v-hgone-l0".into(),
+                container: "gone".into(),
+            }];
+        }
+        let runtime = FakeRuntime::start();
+        runtime.runs(&[("alive", SandboxReady)]);
+        let folder = tempfile::tempdir().unwrap();
+        let states = States::new(folder.path().join("galaxy"));
+        let turns = Turns::default();
+        let (events, inbox) = events::channel();
+        let detached = Arc::new(Mutex::new(BTreeSet::new()));
+        let (noted, files) = (Arc::clone(&detached), states.clone());
+        let detach: Detach = Arc::new(move |container: String| {
+            let (noted, files) = (Arc::clone(&noted), files.clone());
+            async move {
+                files.remove(&container).await.unwrap();
+                noted.lock().unwrap().insert(container);
+                Ok(())
+            }
+            .boxed()
+        });
+        let sweeper = Sweeper {
+            cri: Cri::new(&runtime.endpoint()).unwrap(),
+            states: states.clone(),
+            turns: turns.clone(),
+            pods: Pods::new(Server::default().client()),
+            events,
+            node: "n1".into(),
+            detach,
+            host: Arc::clone(&host) as Arc<dyn Host>,
+        };
+        Self {
+            sweeper,
+            host,
+            runtime,
+            turns,
+            states,
+            inbox,
+            detached,
+            suspects: Suspects::new(),
+            now: Duration::ZERO,
+            folder,
+        }
+    }
+
+    /// Looks, so long after the last look.
+    async fn look(&mut self, later: Duration) -> Option<Unjudged> {
+        self.now += later;
+        let now = Moment(self.now);
+        self.sweeper.round(now, &mut self.suspects).await
+    }
+
+    fn links(&self) -> Vec<String> {
+        let network = self.host.network.lock().unwrap();
+        network.links.iter().map(|it| it.name.clone()).collect()
+    }
+
+    /// A state file that is old enough not to be spared.
+    fn old_state(&self, container: &str) {
+        let path = self.folder.path().join("galaxy").join(container);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "[]").unwrap();
+        let file = std::fs::File::options().append(true).open(&path).unwrap();
+        file.set_modified(SystemTime::now() - 2 * GRACE).unwrap();
+    }
+}
+
+fn link(index: u32, container: &str) -> HostLink {
+    HostLink {
+        index,
+        name: format!("v-h{container}-l0"),
+        alias: Some(format!("floe:net:{container}:eth0")),
+        kind: LinkKind::Veth,
+    }
+}
+
+#[tokio::test]
+async fn leftovers_go_after_two_looks_and_are_told() {
+    let mut node = Node::new();
+    node.old_state("gone");
+    assert_eq!(node.look(Duration::ZERO).await, None);
+    assert_eq!(node.links(), ["v-halive-l0", "v-hgone-l0"]);
+    assert_eq!(node.inbox.so_far(), []);
+
+    node.look(GRACE).await;
+    assert_eq!(node.links(), ["v-halive-l0"]);
+    assert!(node.host.network.lock().unwrap().routes.is_empty());
+    assert_eq!(
+        *node.detached.lock().unwrap(),
+        BTreeSet::from(["gone".into()])
+    );
+    assert!(node.states.read("gone").await.unwrap().is_none());
+    let news = node.inbox.so_far();
+    let told: Vec<_> = news
+        .iter()
+        .map(|it| (it.reason, it.note.as_str()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (
+                "StaleState",
+                "left over of a container that is gone: detach container gone"
+            ),
+            (
+                "StaleRoute",
+                "left over of a container that is gone: \
+                 remove route 10.0.0.5/32 dev v-hgone-l0 of container gone"
+            ),
+            (
+                "StaleLink",
+                "left over of a container that is gone: remove link v-hgone-l0"
+            ),
+        ]
+    );
+    assert!(news.iter().all(|it| it.about == events::node("n1")));
+}
+
+#[tokio::test]
+async fn a_runtime_that_does_not_answer_frees_nothing_and_ends_all_suspicion() {
+    let mut node = Node::new();
+    node.look(Duration::ZERO).await;
+    node.runtime.world.lock().unwrap().refuses = true;
+    assert_eq!(node.look(GRACE).await, Some(Unjudged::NoAnswer));
+    assert_eq!(node.links().len(), 2);
+    node.runtime.world.lock().unwrap().refuses = false;
+    node.look(GRACE).await;
+    assert_eq!(node.links().len(), 2, "the first look of two");
+    node.look(GRACE).await;
+    assert_eq!(node.links(), ["v-halive-l0"]);
+}
+
+#[tokio::test]
+async fn a_host_that_cannot_be_looked_at_ends_all_suspicion() {
+    let mut node = Node::new();
+    node.look(Duration::ZERO).await;
+    *node.host.is_broken.lock().unwrap() = true;
+    node.look(GRACE).await;
+    *node.host.is_broken.lock().unwrap() = false;
+    node.look(GRACE).await;
+    assert_eq!(node.links().len(), 2);
+    node.look(GRACE).await;
+    assert_eq!(node.links(), ["v-halive-l0"]);
+}
+
+#[tokio::test]
+async fn what_somebody_works_on_stays() {
+    let mut node = Node::new();
+    let turn = node.turns.wait("gone").await;
+    node.look(Duration::ZERO).await;
+    node.look(GRACE).await;
+    assert_eq!(node.links().len(), 2);
+    drop(turn);
+    node.look(GRACE).await;
+    node.look(GRACE).await;
+    assert_eq!(node.links(), ["v-halive-l0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_waits_for_the_turn_of_its_container_but_not_for_ever() {
+    let node = Node::new();
+    let _turn = node.turns.wait("gone").await;
+    let operation = Operation::RemoveLink(link(4, "gone"));
+    let refused = node.sweeper.apply(&operation).await;
+    assert_eq!(refused, Err("somebody works on the container".into()));
+    let _other = node.turns.wait("123456789abcdef").await;
+    let galaxys = HostLink {
+        alias: None,
+        ..link(5, "123456789")
+    };
+    let refused = node.sweeper.apply(&Operation::RemoveLink(galaxys)).await;
+    assert_eq!(refused, Err("somebody works on the container".into()));
+    assert_eq!(node.links().len(), 2);
+}
+
+#[tokio::test]
+async fn the_task_looks_at_once_and_ends_when_it_shall() {
+    let node = Node::new();
+    let (stopper, stop) = floe_shell::stop::channel();
+    let world = Arc::clone(&node.runtime.world);
+    let task = tokio::spawn(node.sweeper.run(stop));
+    let asked = async {
+        while world.lock().unwrap().calls.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), asked).await.unwrap();
+    stopper.stop();
+    timeout(Duration::from_secs(10), task)
+        .await
+        .unwrap()
+        .unwrap();
+}

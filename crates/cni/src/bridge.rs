@@ -1,0 +1,324 @@
+//! Bridges of the host, which all pods of a network share.
+//!
+//! A device that joins a bridge leaves its addresses without use, so the host's
+//! addresses and routes move to the bridge of untagged pods. `floe_net::moves` does
+//! it; here is decided when, and what becomes of it when it fails or was cut short.
+
+use floe_core::{
+    announce::Mac,
+    cni::error::{CniError, Code},
+    node::moves::{BRIDGE_ALIAS, Move, MovedRoute},
+};
+use floe_net::{
+    moves,
+    netlink::{Link, LinkChange, LinkKind, Netlink, NewKind, NewLink},
+};
+
+use crate::{
+    fail::{append, fail, kernel, moving},
+    request::Places,
+};
+
+/// The bridge of a VLAN device: the one that it is in, else the one of this name,
+/// which is made if it is not there.
+pub fn of_vlan(
+    host: &mut Netlink,
+    places: &Places,
+    device: &Link,
+    name: &str,
+) -> Result<Link, CniError> {
+    if let Some(bridge) = master(host, device)? {
+        return up(host, bridge);
+    }
+    let _lock = places.lock()?;
+    // Somebody may have made it meanwhile.
+    let device = again(host, device)?;
+    if let Some(bridge) = master(host, &device)? {
+        return up(host, bridge);
+    }
+    let (bridge, _) = make(host, name, None, device.mtu)?;
+    host.change(device.index, &[LinkChange::Master(Some(bridge.index))])
+        .map_err(kernel)?;
+    Ok(bridge)
+}
+
+/// The bridge of untagged pods, to which the host's addresses move.
+///
+/// # Guarantees
+/// Either the host has its addresses and routes on the bridge, or, after an error,
+/// where they were. A move that was cut short is finished.
+pub fn of_host(
+    host: &mut Netlink,
+    places: &Places,
+    device: &Link,
+    name: &str,
+) -> Result<Link, CniError> {
+    // A bridge of the administrator, with whatever ports: nothing has to move.
+    if device.kind == LinkKind::Bridge {
+        return Ok(device.clone());
+    }
+    if let Some(bridge) = moved(host, places, device, name)? {
+        return up(host, bridge);
+    }
+    let _lock = places.lock()?;
+    let device = again(host, device)?;
+    if let Some(bridge) = moved(host, places, &device, name)? {
+        return up(host, bridge);
+    }
+    move_there(host, places, &device, name)
+}
+
+/// The bridge that a device is in already, for networks that may not make one.
+pub fn existing(host: &mut Netlink, device: &Link) -> Result<Link, CniError> {
+    if device.kind == LinkKind::Bridge {
+        return Ok(device.clone());
+    }
+    master(host, device)?.ok_or_else(|| {
+        let message = format!(
+            "{} is in no bridge, and disable_default_bridge forbids to make one",
+            device.name
+        );
+        fail(Code::InvalidConfiguration, "NoBridge", message)
+    })
+}
+
+/// The bridge of this name, if the device is in it and nothing is left to move.
+fn moved(
+    host: &mut Netlink,
+    places: &Places,
+    device: &Link,
+    name: &str,
+) -> Result<Option<Link>, CniError> {
+    let Some(bridge) = master(host, device)?.filter(|it| it.name == name) else {
+        return Ok(None);
+    };
+    let is_whole = match moves::read(&places.state, &device.name).map_err(moving)? {
+        Some(journal) => journal.complete && journal.bridge == name,
+        // Somebody else has made this bridge, and perhaps left something behind.
+        None => has_nothing(&moves::observe(host, device, name).map_err(kernel)?),
+    };
+    Ok(is_whole.then_some(bridge))
+}
+
+fn move_there(
+    host: &mut Netlink,
+    places: &Places,
+    device: &Link,
+    name: &str,
+) -> Result<Link, CniError> {
+    if let Some(other) = master(host, device)?.filter(|it| it.name != name) {
+        let (device, other) = (&device.name, &other.name);
+        let message = format!("{device} is a port of {other}, which default_bridge_name is not");
+        return Err(fail(Code::InvalidConfiguration, "NoBridge", message));
+    }
+    let mut journal = moves::observe(host, device, name).map_err(kernel)?;
+    // With the bridge gone, as after a boot, an old journal has no meaning.
+    let old = match host.link(name).map_err(kernel)? {
+        Some(_) => moves::read(&places.state, &device.name).map_err(moving)?,
+        None => None,
+    };
+    let old = old.filter(|old| !old.complete && old.bridge == name);
+    let was_begun = old.is_some();
+    if let Some(mut old) = old {
+        resume(&mut old, journal);
+        journal = old;
+    }
+    if has_nothing(&journal) {
+        // Compat: galaxy's words.
+        let message = format!("No available address found on device {}", device.name);
+        return Err(fail(Code::InvalidConfiguration, "NoHostAddress", message));
+    }
+    moves::write(&places.state, &journal).map_err(moving)?;
+    let (bridge, is_new) = match make(host, name, device.mac, device.mtu) {
+        Ok(made) => made,
+        Err(mut error) => {
+            if !was_begun {
+                forget(places, &device.name, &mut error);
+            }
+            return Err(error);
+        }
+    };
+    if let Err(error) = moves::make(host, &journal) {
+        let mut error = moving(error);
+        take_back(
+            host,
+            places,
+            &journal,
+            is_new.then_some(&bridge),
+            &mut error,
+        );
+        return Err(error);
+    }
+    journal.complete = true;
+    // If this fails the next call makes the move again, which changes nothing.
+    moves::write(&places.state, &journal).map_err(moving)?;
+    Ok(bridge)
+}
+
+/// Undoes a move that has failed. The journal stays if that fails too, so that the
+/// next call or a clean-up can go on.
+fn take_back(
+    host: &mut Netlink,
+    places: &Places,
+    journal: &Move,
+    made: Option<&Link>,
+    error: &mut CniError,
+) {
+    if let Err(failed) = moves::undo(host, journal) {
+        append(error, &moving(failed));
+        return;
+    }
+    if let Some(bridge) = made
+        && let Err(failed) = host.remove(bridge.index)
+    {
+        append(error, &kernel(failed));
+    }
+    forget(places, &journal.device, error);
+}
+
+fn forget(places: &Places, device: &str, error: &mut CniError) {
+    if let Err(failed) = moves::forget(&places.state, device) {
+        append(error, &moving(failed));
+    }
+}
+
+/// Adds to a move that was cut short what is on the device now. The order stays:
+/// the first address of a network is its main one.
+fn resume(old: &mut Move, now: Move) {
+    for address in now.addresses {
+        if !old.addresses.iter().any(|it| it.net == address.net) {
+            old.addresses.push(address);
+        }
+    }
+    for route in now.routes {
+        let key = (route.dst, route.table, route.metric);
+        let is_known = |it: &MovedRoute| (it.dst, it.table, it.metric) == key;
+        if !old.routes.iter().any(is_known) {
+            old.routes.push(route);
+        }
+    }
+}
+
+fn has_nothing(journal: &Move) -> bool {
+    journal.addresses.is_empty()
+}
+
+/// The bridge of this name, up, and whether it is new.
+fn make(
+    host: &mut Netlink,
+    name: &str,
+    mac: Option<Mac>,
+    mtu: u32,
+) -> Result<(Link, bool), CniError> {
+    if let Some(link) = host.link(name).map_err(kernel)? {
+        if link.kind != LinkKind::Bridge {
+            let message = format!("{name} is there already, and is no bridge");
+            return Err(fail(Code::Kernel, "LinkNameTaken", message));
+        }
+        return Ok((up(host, link)?, false));
+    }
+    let made = host.create(&NewLink {
+        name,
+        kind: NewKind::Bridge,
+        alias: Some(BRIDGE_ALIAS),
+        mac,
+        mtu: Some(mtu),
+        master: None,
+        namespace: None,
+        up: true,
+    });
+    made.map_err(kernel)?;
+    let found = host.link(name).map_err(kernel)?;
+    found.map(|link| (link, true)).ok_or_else(|| gone(name))
+}
+
+/// The bridge that a device is in.
+fn master(host: &mut Netlink, device: &Link) -> Result<Option<Link>, CniError> {
+    let Some(index) = device.master else {
+        return Ok(None);
+    };
+    let found = host.link_at(index).map_err(kernel)?;
+    match found {
+        Some(link) if link.kind != LinkKind::Bridge => {
+            let message = format!(
+                "{} belongs to {}, which is no bridge",
+                device.name, link.name
+            );
+            Err(fail(Code::InvalidConfiguration, "NoBridge", message))
+        }
+        found => Ok(found),
+    }
+}
+
+fn again(host: &mut Netlink, link: &Link) -> Result<Link, CniError> {
+    let found = host.link_at(link.index).map_err(kernel)?;
+    found.ok_or_else(|| gone(&link.name))
+}
+
+fn up(host: &mut Netlink, mut link: Link) -> Result<Link, CniError> {
+    if !link.is_up {
+        host.change(link.index, &[LinkChange::Up(true)])
+            .map_err(kernel)?;
+        link.is_up = true;
+    }
+    Ok(link)
+}
+
+fn gone(name: &str) -> CniError {
+    fail(
+        Code::TryAgainLater,
+        "LinkGone",
+        format!("{name} was removed meanwhile"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use floe_core::node::moves::MovedAddress;
+
+    use super::*;
+
+    fn journal(addresses: &[&str], routes: &[(&str, u32)]) -> Move {
+        Move {
+            device: "eth0".into(),
+            bridge: "docker".into(),
+            addresses: addresses
+                .iter()
+                .map(|net| MovedAddress {
+                    net: net.parse().unwrap(),
+                    scope: 0,
+                    no_prefix_route: false,
+                })
+                .collect(),
+            routes: routes
+                .iter()
+                .map(|(dst, metric)| MovedRoute {
+                    dst: dst.parse().unwrap(),
+                    gateway: None,
+                    src: None,
+                    table: 254,
+                    metric: *metric,
+                    protocol: 3,
+                    scope: 0,
+                    on_link: false,
+                })
+                .collect(),
+            complete: false,
+        }
+    }
+
+    #[test]
+    fn a_move_that_was_cut_short_goes_on_with_what_was_and_what_is() {
+        let mut old = journal(
+            &["10.0.0.2/24", "10.0.0.3/24"],
+            &[("0.0.0.0/0", 0), ("0.0.0.0/0", 100)],
+        );
+        let now = journal(&["10.0.0.4/24", "10.0.0.3/24"], &[("0.0.0.0/0", 0)]);
+        resume(&mut old, now);
+        let both = journal(
+            &["10.0.0.2/24", "10.0.0.3/24", "10.0.0.4/24"],
+            &[("0.0.0.0/0", 0), ("0.0.0.0/0", 100)],
+        );
+        assert_eq!(old, both);
+    }
+}

@@ -1,0 +1,145 @@
+//! `galaxy-sdn`: hands a call to the agent of this node.
+//!
+//! An agent that is just being replaced is waited for. A pod can be deleted without
+//! one: the state files tell what was attached.
+
+use std::{
+    collections::BTreeMap,
+    env, io,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use floe_core::cni::{
+    call::{Call, Command},
+    config::NetConf,
+    error::{CniError, Code},
+    result::Outcome,
+};
+use serde_json::{Value, json};
+
+use crate::fail::fail;
+
+mod alone;
+mod base64;
+mod http;
+
+/// How long a call waits for an agent that is not there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the agent may take: three plugins with 220 seconds each.
+const LIMIT: Duration = Duration::from_mins(11);
+
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The agent, as this call sees it.
+pub struct Agent {
+    socket: PathBuf,
+    /// Where the state files lie.
+    state: PathBuf,
+    patience: Duration,
+}
+
+impl Agent {
+    /// The agent of this node: at its usual place, or that of `FLOE_SOCKET`. Its state
+    /// files are at theirs, or in the folder of `FLOE_ATTACHMENTS`.
+    pub fn usual() -> Self {
+        let place = |name, usual: &str| {
+            let other = env::var_os(name).filter(|it| !it.is_empty());
+            other.map_or_else(|| PathBuf::from(usual), PathBuf::from)
+        };
+        Self {
+            socket: place("FLOE_SOCKET", "/var/run/galaxy/galaxy.sock"),
+            state: place("FLOE_ATTACHMENTS", "/var/lib/cni/galaxy"),
+            patience: PATIENCE,
+        }
+    }
+
+    /// Hands on a call; what is to be printed. `environment` is the one of this
+    /// process.
+    pub fn call(
+        &self,
+        call: &Call,
+        conf: &NetConf,
+        stdin: &[u8],
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Option<Value>, CniError> {
+        let body = json!({ "env": environment, "config": base64::encode(stdin) }).to_string();
+        let answer = match self.ask(call.command, &body) {
+            Ok(answer) => answer,
+            Err(_) if call.command == Command::Del => {
+                return alone::detach(&self.state, call).map(|()| None);
+            }
+            Err(error) => return Err(self.unreachable(call.command, &error)),
+        };
+        if answer.status != 200 {
+            return Err(refused(call.command, &answer));
+        }
+        if call.command == Command::Add {
+            return result(&answer.body, conf).map(Some);
+        }
+        Ok(None)
+    }
+
+    fn ask(&self, command: Command, body: &str) -> io::Result<http::Answer> {
+        let start = Instant::now();
+        loop {
+            let error = match http::post(&self.socket, "/cni", body, Instant::now() + LIMIT) {
+                Ok(answer) => return Ok(answer),
+                // The agent went away in the middle. Only an ADD is not the same
+                // when it is done twice; the runtime undoes and repeats it.
+                Err(http::Failure::Talk(error)) if command == Command::Add => return Err(error),
+                Err(http::Failure::Connect(error) | http::Failure::Talk(error)) => error,
+            };
+            if start.elapsed() + PAUSE > self.patience {
+                return Err(error);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn unreachable(&self, command: Command, error: &io::Error) -> CniError {
+        let socket = self.socket.display();
+        let message = format!("cannot reach the agent at {socket}: {error}");
+        let code = if command == Command::Status {
+            Code::NotAvailable
+        } else {
+            Code::TryAgainLater
+        };
+        fail(code, "AgentUnreachable", message)
+    }
+}
+
+/// The result of an ADD, in the version that was asked for.
+fn result(body: &[u8], conf: &NetConf) -> Result<Value, CniError> {
+    let json: Value = serde_json::from_slice(body).map_err(|error| {
+        let message = format!("the agent's answer is not JSON: {error}");
+        CniError::of(Code::Agent, message)
+    })?;
+    let version = json.get("cniVersion").and_then(Value::as_str);
+    if version == Some(conf.version.as_str()) {
+        return Ok(json);
+    }
+    Ok(Outcome::from_json(&json)?.to_json(conf.version))
+}
+
+fn refused(command: Command, answer: &http::Answer) -> CniError {
+    let json = serde_json::from_slice(&answer.body).ok();
+    if let Some(error) = json.as_ref().and_then(CniError::from_json) {
+        return error;
+    }
+    let text = String::from_utf8_lossy(&answer.body);
+    let code = if command == Command::Status {
+        Code::NotAvailable
+    } else {
+        Code::Agent
+    };
+    // Compat: galaxy's words.
+    let message = format!("galaxy returns: {}", text.trim());
+    fail(code, "AgentFailed", message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,12 @@
+//! What a node does with the addresses of its pods: which networks a pod joins, how
+//! its interfaces look, and what is left over and must go.
+
+mod json;
+pub mod moves;
+pub mod names;
+pub mod networks;
+pub mod nic;
+pub mod settings;
+pub mod stale;
+pub mod state;
+pub mod takeover;

@@ -1,0 +1,251 @@
+//! Frames on the wire of a link.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd},
+    thread,
+    time::{Duration, Instant},
+};
+
+use floe_core::announce::Mac;
+use nix::{
+    errno::Errno,
+    ifaddrs::getifaddrs,
+    libc,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{LinkAddr, MsgFlags, bind, recvfrom, send, setsockopt, sockopt},
+};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
+
+use crate::release;
+
+/// The largest frame that is received: ARP and neighbour discovery are far smaller.
+const LARGEST: usize = 2048;
+
+/// How long a frame waits for a full queue.
+const MAKING_ROOM: Duration = Duration::from_millis(20);
+
+/// Which frames are received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ethertype {
+    /// ARP.
+    Arp,
+    /// Neighbour solicitations and advertisements of IPv6, and nothing else of it: on
+    /// the wire of a busy host the rest would fill the socket.
+    Ipv6,
+}
+
+/// A socket that sends and receives whole frames of one link.
+#[derive(Debug)]
+pub struct Packets {
+    socket: Socket,
+    link: u32,
+}
+
+impl Packets {
+    /// Opens a link of this thread's namespace. Frames that were sent by this host
+    /// itself are not received, nor those for others: of another station, or of a
+    /// VLAN that this host does not have.
+    pub fn open(link: u32, what: Ethertype) -> io::Result<Self> {
+        Self::open_at(&Port::find(link)?, what)
+    }
+
+    /// Opens a link that was found before.
+    pub(crate) fn open_at(port: &Port, what: Ethertype) -> io::Result<Self> {
+        let protocol = Protocol::from(i32::from(what.number().to_be()));
+        let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
+        socket.set_nonblocking(true)?;
+        if what == Ethertype::Ipv6 {
+            SockRef::from(&socket).attach_filter(&neighbour_discovery())?;
+        }
+        // The address has no protocol, so the one of the socket stays.
+        bind(socket.as_raw_fd(), &port.address)?;
+        Ok(Self {
+            socket,
+            link: port.link,
+        })
+    }
+
+    /// Opens a link of this thread's namespace to send only. Nothing is received, and
+    /// so the kernel need not be told to stop: binding a socket that receives waits as
+    /// long as closing one does.
+    pub fn open_to_send(link: u32) -> io::Result<Self> {
+        let port = Port::find(link)?;
+        let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
+        socket.set_nonblocking(true)?;
+        bind(socket.as_raw_fd(), &port.address)?;
+        Ok(Self { socket, link })
+    }
+
+    /// Receives also the frames of a group, until the socket is closed. Links filter
+    /// groups that nobody asked for.
+    pub fn join(&self, group: Mac) -> io::Result<()> {
+        let mut address = [0; 8];
+        address[..6].copy_from_slice(&group.0);
+        let membership = Membership {
+            link: self.link.cast_signed(),
+            kind: MULTICAST,
+            length: 6,
+            address,
+        };
+        Ok(setsockopt(&self.socket, Join, &membership)?)
+    }
+
+    /// Sends a frame. A queue that is full gets a few milliseconds to make room.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        let deadline = Instant::now() + MAKING_ROOM;
+        loop {
+            match send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
+                Ok(_) => return Ok(()),
+                Err(Errno::EINTR) => {}
+                Err(Errno::ENOBUFS | Errno::EAGAIN) if Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The next frame, or `None` at the deadline.
+    pub fn receive(&self, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
+        Ok(receive_any(&[self], deadline)?.map(|(_, frame)| frame))
+    }
+
+    /// A frame that is there already.
+    fn take(&self) -> io::Result<Option<Vec<u8>>> {
+        let mut frame = vec![0; LARGEST];
+        loop {
+            let received = recvfrom::<LinkAddr>(self.socket.as_raw_fd(), &mut frame);
+            let (length, from) = match received {
+                Ok(received) => received,
+                Err(Errno::EINTR) => continue,
+                Err(Errno::EAGAIN) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            // Before it was bound, the socket received from all links.
+            let is_wanted = from.is_some_and(|from| {
+                u32::try_from(from.ifindex()) == Ok(self.link) && is_for_us(from.pkttype())
+            });
+            if is_wanted {
+                frame.truncate(length);
+                return Ok(Some(frame));
+            }
+        }
+    }
+}
+
+impl Drop for Packets {
+    fn drop(&mut self) {
+        release::in_background(&self.socket);
+    }
+}
+
+/// The next frame of any of these sockets, with the socket's place, or `None` at the
+/// deadline.
+pub fn receive_any(
+    sockets: &[&Packets],
+    deadline: Instant,
+) -> io::Result<Option<(usize, Vec<u8>)>> {
+    loop {
+        for (place, socket) in sockets.iter().enumerate() {
+            if let Some(frame) = socket.take()? {
+                return Ok(Some((place, frame)));
+            }
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        // Whole milliseconds, and never none: that would be a busy wait.
+        let left = left.as_micros().div_ceil(1000);
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let mut waits: Vec<_> = sockets
+            .iter()
+            .map(|socket| PollFd::new(socket.socket.as_fd(), PollFlags::POLLIN))
+            .collect();
+        match poll(&mut waits, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl Ethertype {
+    fn number(self) -> u16 {
+        match self {
+            Self::Arp => 0x0806,
+            Self::Ipv6 => 0x86dd,
+        }
+    }
+}
+
+/// A link as the socket layer addresses it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Port {
+    link: u32,
+    address: LinkAddr,
+}
+
+impl Port {
+    /// The address of a link of this thread's namespace. Such a value cannot be written
+    /// down in safe code, but the C library lists one of each link.
+    pub(crate) fn find(link: u32) -> io::Result<Self> {
+        getifaddrs()?
+            .filter_map(|entry| entry.address?.as_link_addr().copied())
+            .find(|address| u32::try_from(address.ifindex()) == Ok(link))
+            .map(|address| Self { link, address })
+            .ok_or_else(|| Errno::ENODEV.into())
+    }
+}
+
+/// Whether a frame of this type came in from the wire and is for this host, alone or
+/// among others.
+fn is_for_us(kind: u8) -> bool {
+    [
+        libc::PACKET_HOST,
+        libc::PACKET_BROADCAST,
+        libc::PACKET_MULTICAST,
+    ]
+    .contains(&kind)
+}
+
+/// Lets pass what is ICMP of type 135 or 136 right behind the header of IPv6.
+fn neighbour_discovery() -> [SockFilter; 7] {
+    const LOAD_BYTE: u16 = 0x30;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    [
+        SockFilter::new(LOAD_BYTE, 0, 0, 20),
+        SockFilter::new(JUMP_IF_EQUAL, 0, 4, 58),
+        SockFilter::new(LOAD_BYTE, 0, 0, 54),
+        SockFilter::new(JUMP_IF_EQUAL, 1, 0, 135),
+        SockFilter::new(JUMP_IF_EQUAL, 0, 1, 136),
+        SockFilter::new(RETURN, 0, 0, 0xffff),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]
+}
+
+/// `PACKET_ADD_MEMBERSHIP`.
+#[derive(Clone, Copy)]
+struct Join;
+
+/// `PACKET_MR_MULTICAST`.
+const MULTICAST: u16 = 0;
+
+/// `struct packet_mreq`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Membership {
+    link: i32,
+    kind: u16,
+    length: u16,
+    address: [u8; 8],
+}
+
+nix::setsockopt_impl!(
+    Join,
+    libc::SOL_PACKET,
+    libc::PACKET_ADD_MEMBERSHIP,
+    Membership,
+    sockopt::SetStruct<'_, Membership>
+);

@@ -1,0 +1,346 @@
+//! An API server for tests: lists, watches that go on from a version, reads and
+//! writes with preconditions, faults, and every request written down.
+//!
+//! Paths are those of the API: a collection can be named with or without its
+//! namespace (`/api/v1/namespaces/ns/pods` or `/api/v1/pods`), and lists and
+//! watches of the latter show the objects of all namespaces.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that asks for what cannot be shall fail, also when it lies in another crate"
+)]
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use axum::{
+    body::Body,
+    http::{Method, Request, Response, StatusCode},
+};
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use kube::{Client, client};
+use serde_json::{Value, json};
+use tower::service_fn;
+
+pub use fault::Fault;
+use fault::{Faults, Reply};
+use place::Place;
+
+mod fault;
+mod place;
+mod write;
+
+/// The server; all clones are the same one.
+#[derive(Clone, Default)]
+pub struct Server(Arc<Mutex<State>>);
+
+/// What the server has, for tests to look at and to tamper with.
+#[derive(Default)]
+pub struct State {
+    version: u64,
+    /// By the path of the collection without namespace, then by namespace and name.
+    objects: BTreeMap<String, BTreeMap<(String, String), Value>>,
+    /// By the path of the collection: version, namespace and event.
+    history: BTreeMap<String, Vec<(u64, String, Value)>>,
+    watchers: Vec<(Place, UnboundedSender<io::Result<Vec<u8>>>)>,
+    /// The versions before this one are forgotten.
+    compacted: u64,
+    faults: Faults,
+    /// Answers to reads of paths that are no objects: discovery, subresources.
+    pub raw: BTreeMap<String, Value>,
+    /// Status for every read, instead of doing it.
+    pub refuse_reads: Option<u16>,
+    /// Whether nobody answers at all.
+    pub down: bool,
+    /// Status for every write, instead of doing it.
+    pub refuse_writes: Option<u16>,
+    /// What comes before the number in each `resourceVersion`. No watch goes on
+    /// from such a version.
+    pub version_prefix: &'static str,
+    /// What was asked, in order: method, a space, and the path with its query.
+    pub calls: Vec<String>,
+}
+
+impl Server {
+    /// A client of this server.
+    pub fn client(&self) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<client::Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap();
+                let uri = parts.uri.to_string();
+                let reply = server.state().answer(&parts.method, &uri, &body);
+                match reply {
+                    Reply::Answer(answer) => Ok(answer),
+                    Reply::Broken => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+                    Reply::Never => std::future::pending().await,
+                }
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// What the server has; nobody is answered as long as the guard lives.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// What happens to the next request of this method whose path has this text,
+    /// and to which nothing else was to happen that was said before.
+    pub fn fault(&self, method: Method, path: &str, fault: Fault) {
+        self.state().faults.once(method, path, fault);
+    }
+
+    /// What happens to all such requests from now on.
+    pub fn always(&self, method: Method, path: &str, fault: Fault) {
+        self.state().faults.always(method, path, fault);
+    }
+
+    /// No more faults.
+    pub fn heal(&self) {
+        self.state().faults = Faults::default();
+    }
+
+    /// Creates or replaces an object, and tells all watches. Returns it as the
+    /// server has it now. Its uid is the one that it says, or that it had.
+    pub fn put(&self, path: &str, object: Value) -> Value {
+        self.state().put(path, object)
+    }
+
+    /// Deletes an object, and tells all watches.
+    pub fn delete(&self, path: &str, name: &str) {
+        self.state().remove_named(path, name);
+    }
+
+    /// Ends all watches, and forgets what happened so far: the next one of an
+    /// old version is told that it is gone.
+    pub fn compact(&self) {
+        let mut state = self.state();
+        state.watchers.clear();
+        state.history.clear();
+        state.compacted = state.next();
+    }
+
+    /// All objects of a collection.
+    pub fn objects(&self, path: &str) -> Vec<Value> {
+        self.state().list_of(path)
+    }
+
+    /// An object of a collection.
+    pub fn object(&self, path: &str, name: &str) -> Option<Value> {
+        self.state().get(&Place::of(path), name).cloned()
+    }
+
+    /// How many requests of this method had this text in their path.
+    pub fn count(&self, method: &Method, path: &str) -> usize {
+        let start = format!("{method} ");
+        let state = self.state();
+        let calls = state.calls.iter();
+        calls
+            .filter(|call| call.starts_with(&start) && call.contains(path))
+            .count()
+    }
+
+    /// Waits until something is so. A test for which it never becomes so fails.
+    pub async fn until(&self, condition: impl Fn(&Self) -> bool) {
+        let wait = async {
+            while !condition(self) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
+        assert!(waited.is_ok(), "it should have become so");
+    }
+}
+
+impl State {
+    /// The same as [`Server::put`].
+    pub fn put(&mut self, path: &str, object: Value) -> Value {
+        self.store(&Place::of(path), object)
+    }
+
+    /// The same as [`Server::delete`].
+    pub fn remove_named(&mut self, path: &str, name: &str) {
+        let place = Place::of(path);
+        let key = self.key_of(&place, name).unwrap();
+        self.remove(&place, &key);
+    }
+
+    /// The same as [`Server::objects`].
+    pub fn list_of(&self, path: &str) -> Vec<Value> {
+        self.list(&Place::of(path))
+    }
+
+    fn list(&self, place: &Place) -> Vec<Value> {
+        let all = self.objects.get(&place.collection).into_iter().flatten();
+        all.filter(|((namespace, _), _)| place.shows(namespace))
+            .map(|(_, object)| object.clone())
+            .collect()
+    }
+
+    fn get(&self, place: &Place, name: &str) -> Option<&Value> {
+        let key = self.key_of(place, name)?;
+        self.objects.get(&place.collection)?.get(&key)
+    }
+
+    fn key_of(&self, place: &Place, name: &str) -> Option<(String, String)> {
+        let mut keys = self.objects.get(&place.collection)?.keys();
+        keys.find(|key| place.shows(&key.0) && key.1 == name)
+            .cloned()
+    }
+
+    fn store(&mut self, place: &Place, mut object: Value) -> Value {
+        let version = self.next();
+        let meta = &mut object["metadata"];
+        if let Some(namespace) = &place.namespace {
+            meta["namespace"] = json!(namespace);
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let key = (text(&meta["namespace"]), text(&meta["name"]));
+        assert!(!key.1.is_empty(), "an object needs a name");
+        let objects = self.objects.entry(place.collection.clone()).or_default();
+        let old = objects.get(&key).map(|old| old["metadata"]["uid"].clone());
+        let kind = if old.is_some() { "MODIFIED" } else { "ADDED" };
+        if meta["uid"].is_null() {
+            meta["uid"] = old.unwrap_or_else(|| json!(format!("uid-{version}")));
+        }
+        meta["resourceVersion"] = json!(format!("{}{version}", self.version_prefix));
+        objects.insert(key.clone(), object.clone());
+        self.tell(place, &key.0, kind, &object);
+        object
+    }
+
+    fn remove(&mut self, place: &Place, key: &(String, String)) {
+        let objects = self.objects.get_mut(&place.collection).unwrap();
+        let mut object = objects.remove(key).unwrap();
+        object["metadata"]["resourceVersion"] = json!(self.next().to_string());
+        self.tell(place, &key.0, "DELETED", &object);
+    }
+
+    /// The first is 2: an empty list has version 1, and a watch that goes on from there
+    /// misses nothing.
+    fn next(&mut self) -> u64 {
+        self.version = self.version.max(1) + 1;
+        self.version
+    }
+
+    fn tell(&mut self, place: &Place, namespace: &str, kind: &str, object: &Value) {
+        let event = json!({ "type": kind, "object": object });
+        let line = line(&event);
+        self.watchers.retain(|(watched, sender)| {
+            watched.collection != place.collection
+                || !watched.shows(namespace)
+                || sender.unbounded_send(Ok(line.clone())).is_ok()
+        });
+        let history = self.history.entry(place.collection.clone()).or_default();
+        history.push((self.version, namespace.to_owned(), event));
+    }
+
+    fn answer(&mut self, method: &Method, uri: &str, body: &[u8]) -> Reply {
+        self.calls.push(format!("{method} {uri}"));
+        if self.down {
+            return Reply::Broken;
+        }
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let after = match self.faults.next(method, path) {
+            None => None,
+            Some(Fault::Refuse(status)) => return Reply::Answer(failure(status)),
+            Some(Fault::Break) => return Reply::Broken,
+            Some(Fault::Hang) => return Reply::Never,
+            Some(Fault::Lose) => Some(Reply::Broken),
+            Some(Fault::Swallow) => Some(Reply::Never),
+            Some(Fault::Before(act)) => {
+                act(self);
+                None
+            }
+        };
+        let answer = if method == Method::GET {
+            self.read(path, query)
+        } else if let Some(status) = self.refuse_writes {
+            failure(status)
+        } else {
+            self.write(method, &Place::of(path), body)
+        };
+        after.unwrap_or(Reply::Answer(answer))
+    }
+
+    fn read(&mut self, path: &str, query: &str) -> Response<Body> {
+        if let Some(status) = self.refuse_reads {
+            return failure(status);
+        }
+        if let Some(answer) = self.raw.get(path) {
+            return success(answer);
+        }
+        let place = Place::of(path);
+        let parameter = |name: &str| {
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+        };
+        if let Some(name) = &place.name {
+            return match self.get(&place, name) {
+                Some(object) if place.subresource.is_none() => success(object),
+                _ => refusal(404, "NotFound"),
+            };
+        }
+        if place.collection.is_empty() {
+            return refusal(404, "NotFound");
+        }
+        if parameter("watch") == Some("true") {
+            let from = parameter("resourceVersion").unwrap().parse().unwrap();
+            return self.watch(place, from);
+        }
+        success(&json!({
+            "kind": "List", "apiVersion": "v1",
+            "metadata": { "resourceVersion": self.version.max(1).to_string() },
+            "items": self.list(&place),
+        }))
+    }
+
+    fn watch(&mut self, place: Place, from: u64) -> Response<Body> {
+        let (sender, receiver) = unbounded();
+        if from < self.compacted {
+            let gone = json!({ "type": "ERROR", "object": {
+                "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old",
+            } });
+            sender.unbounded_send(Ok(line(&gone))).unwrap();
+        } else {
+            let history = self.history.get(&place.collection).into_iter().flatten();
+            for (version, namespace, event) in history {
+                if *version > from && place.shows(namespace) {
+                    sender.unbounded_send(Ok(line(event))).unwrap();
+                }
+            }
+            self.watchers.push((place, sender));
+        }
+        Response::new(Body::from_stream(receiver))
+    }
+}
+
+fn line(event: &Value) -> Vec<u8> {
+    format!("{event}\n").into_bytes()
+}
+
+fn success(object: &Value) -> Response<Body> {
+    Response::new(Body::from(object.to_string().into_bytes()))
+}
+
+/// What a test wants.
+fn failure(code: u16) -> Response<Body> {
+    refusal(code, "Test")
+}
+
+fn refusal(code: u16, reason: &str) -> Response<Body> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": code, "reason": reason, "message": "as the test wants it",
+    });
+    let mut response = success(&status);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    response
+}

@@ -1,0 +1,80 @@
+//! The node side of floe on a cluster: an agent on every node.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{DEPLOY, NAMESPACE, apply_definitions, tag_of};
+use crate::cluster::Cluster;
+use crate::command;
+use crate::host::sibling_program;
+use crate::image::Image;
+use crate::supervisor::fake_nodes;
+
+/// Selects the pods of the agent.
+pub const AGENT: &str = "app.kubernetes.io/name=floe-agent";
+
+/// Installs the agents with a `galaxy.json`, or upgrades them, and waits until all are
+/// ready. From then on every new pod comes to them.
+pub fn install(cluster: &Cluster, networks: &str) -> Result<()> {
+    let mut image = Image::empty();
+    image
+        .program(&sibling_program("floe-agent")?, "floe-agent")?
+        .copy(&sibling_program("floe-cni")?, "floe-cni");
+    let digest = image
+        .store(&cluster.paths().registry(), &["floe/agent"])
+        .context("cannot make the image of floe-agent")?;
+    apply_definitions(cluster)?;
+    configure(cluster, networks)?;
+    let manifest = fs::read_to_string(Path::new(DEPLOY).join("agent.yaml"))?;
+    let manifest = manifest.replace("floe/agent:dev", &format!("floe/agent:{}", tag_of(&digest)));
+    cluster.apply(&for_testbed(&manifest)?, NAMESPACE)?;
+    wait_until_ready(cluster)
+}
+
+/// Writes the `galaxy.json` of all nodes. Agents read it when they start.
+pub fn configure(cluster: &Cluster, networks: &str) -> Result<()> {
+    let settings = serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "galaxy-etc", "namespace": NAMESPACE },
+        "data": { "galaxy.json": networks },
+    });
+    cluster.apply(&settings.to_string(), NAMESPACE)
+}
+
+/// Starts all agents again, one after the other, and waits until they are ready.
+pub fn restart(cluster: &Cluster) -> Result<()> {
+    let arguments = [
+        "rollout",
+        "restart",
+        "daemonset/floe-agent",
+        "--namespace",
+        NAMESPACE,
+    ];
+    command::read(cluster.kubectl().args(arguments))?;
+    wait_until_ready(cluster)
+}
+
+/// Waits until all agents are ready.
+pub fn wait_until_ready(cluster: &Cluster) -> Result<()> {
+    let arguments = [
+        "rollout",
+        "status",
+        "daemonset/floe-agent",
+        "--timeout=120s",
+        "--namespace",
+        NAMESPACE,
+    ];
+    command::read(cluster.kubectl().args(arguments))?;
+    Ok(())
+}
+
+/// The manifest with pods that keep off fake nodes, which start no containers.
+fn for_testbed(manifest: &str) -> Result<String> {
+    const OF_POD: &str = "      serviceAccountName: floe-agent\n";
+    let found = manifest.matches(OF_POD).count();
+    ensure!(found == 1, "the manifest has {found} times {OF_POD:?}");
+    let affinity = fake_nodes::keep_off();
+    Ok(manifest.replace(OF_POD, &format!("{OF_POD}      affinity: {affinity}\n")))
+}

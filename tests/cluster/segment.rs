@@ -1,0 +1,60 @@
+//! The ground that the node side is tested on: a cluster with an agent on each node,
+//! whose pods get addresses on the segment of the nodes themselves.
+//!
+//! The kernel of the machine has no VLANs, so that the ranges have none either; the
+//! tagged forms are tested in the guest.
+
+use anyhow::Result;
+use floe_testbed::cluster::Cluster;
+use floe_testbed::cluster::shared::Shared;
+use floe_testbed::cluster::spec::ClusterSpec;
+use floe_testbed::floe::{self, agent};
+use tokio::sync::{OnceCell, RwLockReadGuard, RwLockWriteGuard};
+
+/// The addresses: of both families, on the segment that nodes and outside host share.
+const CONFIGURATION: &str = r#"
+kind: ConfigMap
+apiVersion: v1
+metadata:
+ name: floatingip-config
+ namespace: kube-system
+data:
+  floatingips: '[
+    {"nodeSubnets":["10.200.0.0/24"],"ips":["10.200.0.100~10.200.0.180"],"subnet":"10.200.0.0/24","gateway":"10.200.0.1"},
+    {"nodeSubnets":["10.200.0.0/24"],"ips":["fd00:200::100~fd00:200::180"],"subnet":"fd00:200::/64","gateway":"fd00:200::1"}]'
+"#;
+
+/// The networks of each node.
+const NETWORKS: &str = r#"{
+  "NetworkConf": [{ "type": "galaxy-k8s-vlan", "device": "eth0" }],
+  "DefaultNetworks": ["pods"],
+  "ENIIPNetwork": "galaxy-k8s-vlan"
+}"#;
+
+static CLUSTER: Shared = Shared::new(|| ClusterSpec::new("node-side"));
+
+static READY: OnceCell<()> = OnceCell::const_new();
+
+/// The cluster with floe on every node, beside other tests.
+pub async fn together() -> Result<RwLockReadGuard<'static, Cluster>> {
+    let cluster = CLUSTER.together().await;
+    prepare(&cluster).await?;
+    Ok(cluster)
+}
+
+/// The same, with no other test beside.
+pub async fn alone() -> Result<RwLockWriteGuard<'static, Cluster>> {
+    let cluster = CLUSTER.alone().await;
+    prepare(&cluster).await?;
+    Ok(cluster)
+}
+
+async fn prepare(cluster: &Cluster) -> Result<()> {
+    let set_up = async || {
+        cluster.apply(CONFIGURATION, floe::NAMESPACE)?;
+        floe::install(cluster)?;
+        agent::install(cluster, NETWORKS)
+    };
+    READY.get_or_try_init(set_up).await?;
+    Ok(())
+}
