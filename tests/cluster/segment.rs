@@ -24,9 +24,13 @@ data:
     {"nodeSubnets":["10.200.0.0/24"],"ips":["fd00:200::100~fd00:200::180"],"subnet":"fd00:200::/64","gateway":"fd00:200::1"}]'
 "#;
 
-/// The networks of each node.
+/// The networks of each node. The second one routes to its pods, and answers for them
+/// on the bridge of the first: that is there after the first pod of the first network.
 const NETWORKS: &str = r#"{
-  "NetworkConf": [{ "type": "galaxy-k8s-vlan", "device": "eth0" }],
+  "NetworkConf": [
+    { "type": "galaxy-k8s-vlan", "device": "eth0" },
+    { "name": "routed", "type": "galaxy-underlay-veth", "device": "docker" }
+  ],
   "DefaultNetworks": ["pods"],
   "ENIIPNetwork": "galaxy-k8s-vlan"
 }"#;

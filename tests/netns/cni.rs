@@ -11,6 +11,7 @@
 
 mod announcements;
 mod attachments;
+mod cnitool;
 mod crowd;
 mod duplicates;
 mod galaxy;

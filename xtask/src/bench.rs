@@ -14,14 +14,17 @@ use crate::tools::cargo;
 /// Options of the benchmarks.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to measure, and options: `floatip`, `floatip --only pure`,
-    /// `floatip --quick`
+    /// What to measure, and options: `floatip`, `cni`, `floatip --only pure`,
+    /// `cni --quick`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
 pub fn run(args: &Args) -> Result<ExitCode> {
-    Step::run("building the benchmarks", build)?;
+    let sets = programs(args.arguments.first().map_or("", String::as_str));
+    Step::run("building the benchmarks", || {
+        sets.iter().try_for_each(|it| build(it))
+    })?;
     let program = target_folder().join("release").join("floe-bench");
     let mut bench = std::process::Command::new(program);
     bench.args(&args.arguments);
@@ -35,16 +38,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-/// Builds what is measured, and the testbed's programs: the way to the API server
-/// leads through one of them.
-fn build() -> Result<()> {
+/// What is built for a benchmark, in this order, each set at once.
+fn programs(name: &str) -> &'static [&'static [&'static str]] {
+    match name {
+        // Alone, as it ships: built with others, it would get the features of
+        // libraries that only they want.
+        "cni" => &[&["floe-bench", "floe-agent"], &["floe-cni"]],
+        // The way to the API server leads through a program of the testbed.
+        _ => &[&["floe-bench", "floe-controller", "floe-testbed"]],
+    }
+}
+
+fn build(packages: &[&str]) -> Result<()> {
     let mut build = cargo();
     build
         .current_dir(crate::workspace())
         .args(["build", "--quiet", "--release", "--bins"])
-        .args(
-            ["floe-bench", "floe-controller", "floe-testbed"].map(|it| format!("--package={it}")),
-        );
+        .args(packages.iter().map(|it| format!("--package={it}")));
     let status = mortal(&build)?.status().context("cannot run cargo")?;
     if !status.success() {
         bail!("the benchmarks do not build");

@@ -1,16 +1,22 @@
 //! `cargo xtask demo`: floe on a local cluster, in one command.
 
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use floe_testbed::cluster::Cluster;
 use floe_testbed::cluster::spec::ClusterSpec;
-use floe_testbed::floe;
+use floe_testbed::floe::{self, agent};
 use floe_testbed::progress::Step;
 
 use crate::child::mortal;
 use crate::cluster::{DEFAULT_NAME, print};
 use crate::tools::cargo;
+
+/// How long a pod of the sample may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Options of the demo.
 #[derive(clap::Args)]
@@ -30,8 +36,9 @@ async fn show() -> Result<()> {
         None => (Cluster::up(&ClusterSpec::new(DEFAULT_NAME))?, true),
     };
     Step::run("installing floe and a sample on the cluster", || {
+        floe::configure_segment(&cluster)?;
         floe::install(&cluster)?;
-        floe::configure_example(&cluster)?;
+        agent::install_example(&cluster)?;
         floe::install_example(&cluster, "nginx-never", "nginx-deployment")
     })?;
     let screen = screen(&cluster).await?;
@@ -51,6 +58,10 @@ fn build() -> Result<()> {
         "floe-testbed",
         "--package",
         "floe-controller",
+        "--package",
+        "floe-agent",
+        "--package",
+        "floe-cni",
     ]);
     let status = mortal(&build)?.status().context("cannot run cargo")?;
     if !status.success() {
@@ -74,6 +85,8 @@ async fn screen(cluster: &Cluster) -> Result<String> {
         ],
     )?;
     let records = kubectl(cluster, &["get", "fip"])?;
+    let networks = kubectl(cluster, &["get", "nodenetworks"])?;
+    let answers = answers(cluster).await?;
     let kubectl = "cargo xtask cluster kubectl --";
     Ok(format!(
         "
@@ -84,6 +97,12 @@ floe runs on a local cluster of {size}.
 Each nginx has a float IP, which the Deployment keeps even when it is deleted:
 
 {records}
+A host outside of the cluster asks each of them:
+
+{answers}
+Every node tells which networks it can serve:
+
+{networks}
 {leader} leads; another one takes over when it goes.
 
 Try next:
@@ -104,8 +123,33 @@ Your own kubectl works too:
         nodes = indent(&nodes),
         pods = indent(&pods),
         records = indent(&records),
+        answers = indent(&answers),
+        networks = indent(&networks),
         kubeconfig = cluster.paths().kubeconfig().display(),
     ))
+}
+
+/// What the pods of the sample answer to a host that is no node.
+async fn answers(cluster: &Cluster) -> Result<String> {
+    let outside = cluster.outside().await?;
+    let shown = "--output=jsonpath={range .items[*]}{.status.podIP}{\"\\n\"}{end}";
+    let ips = kubectl(cluster, &["get", "pods", "--selector=app=nginx", shown])?;
+    let mut text = String::new();
+    for ip in ips.lines() {
+        let to = SocketAddr::new(ip.parse().context("a pod has no address")?, 80);
+        let answer = outside.network()?.run(|| {
+            let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        });
+        let answer = answer.with_context(|| format!("{ip} does not answer"))?;
+        let said = answer.lines().last().unwrap_or_default();
+        writeln!(text, "{ip}  {said}")?;
+    }
+    Ok(text)
 }
 
 fn size(spec: &ClusterSpec) -> String {

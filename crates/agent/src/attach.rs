@@ -32,7 +32,7 @@ use crate::{
     request::Request,
     state::{FileError, States},
 };
-pub use error::AttachError;
+pub use error::{AttachError, Failed};
 use steps::{Step, Surroundings};
 
 mod check;

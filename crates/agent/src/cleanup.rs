@@ -20,6 +20,7 @@ use floe_net::{
     netlink::{Link, Netlink, NetlinkError},
 };
 
+use crate::places;
 use plan::{Kept, Step, plan};
 
 mod plan;
@@ -55,13 +56,9 @@ impl Cleanup {
     /// The folders that the plugins use, unless the environment says others. `attached`
     /// is the agent's folder of state files.
     pub fn new(attached: PathBuf, dry_run: bool) -> Self {
-        let folder = |variable: &str, usual: &str| {
-            let told = std::env::var_os(variable).filter(|it| !it.is_empty());
-            told.map_or_else(|| PathBuf::from(usual), PathBuf::from)
-        };
         Self {
-            state: folder("FLOE_STATE", "/var/lib/cni/floe"),
-            run: folder("FLOE_RUN", "/run/floe"),
+            state: places::state(),
+            run: places::run(),
             attached,
             dry_run,
         }

@@ -119,12 +119,13 @@ struct Flags {
     #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d/")]
     network_conf_dir: PathBuf,
 
-    /// Folders with plugins, looked at after those of the runtime
+    /// Folders with plugins, looked at after those of the runtime, and alone when the
+    /// agent cleans up by itself
     #[arg(
         long,
         value_name = "DIRS",
         value_delimiter = ',',
-        default_value = "/opt/cni/galaxy/bin"
+        default_value = "/opt/cni/galaxy/bin,/opt/cni/bin"
     )]
     cni_paths: Vec<String>,
 

@@ -1,7 +1,10 @@
 //! Calling other plugins.
 
 use std::{
+    env,
+    ffi::OsString,
     io::{self, ErrorKind},
+    iter,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -23,6 +26,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tracing::warn;
+
+use crate::places;
 
 /// How long a plugin may take. Compat: galaxy's limit.
 pub const LIMIT: Duration = Duration::from_secs(220);
@@ -92,7 +97,7 @@ impl Runner {
         let mut command = process::Command::new(&program);
         command
             .env_clear()
-            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+            .envs(handed_on())
             .env("CNI_COMMAND", job.command.as_str())
             .env("CNI_PATH", folders.join(":"))
             .stdin(Stdio::piped())
@@ -171,6 +176,12 @@ async fn start(command: &mut process::Command) -> io::Result<process::Child> {
             result => return result,
         }
     }
+}
+
+/// What a plugin gets of the agent's own environment.
+fn handed_on() -> impl Iterator<Item = (&'static str, OsString)> {
+    let names = iter::once("PATH").chain(places::VARIABLES);
+    names.filter_map(|name| Some((name, env::var_os(name)?)))
 }
 
 /// The name of a plugin comes from a configuration; it names a file in one of the

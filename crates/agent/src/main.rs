@@ -26,6 +26,7 @@ mod health;
 mod install;
 mod networks;
 mod permits;
+mod places;
 mod pods;
 mod request;
 mod run;

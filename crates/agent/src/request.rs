@@ -6,7 +6,7 @@ use floe_core::cni::{
     args::CniArgsError,
     call::{Call, Command},
     config::NetConf,
-    error::CniError,
+    error::{CniError, Code},
 };
 use serde::Deserialize;
 
@@ -60,6 +60,16 @@ impl RequestError {
             Self::InvalidName { .. } => "InvalidArgs",
             Self::Environment(error) | Self::Config(error) => error.reason,
         }
+    }
+
+    /// The error for a runtime.
+    pub fn for_runtime(&self) -> CniError {
+        let code = match self {
+            Self::Malformed(_) | Self::NotBase64 => Code::Agent,
+            Self::Missing(_) | Self::InvalidName { .. } => Code::InvalidEnvironment,
+            Self::Environment(error) | Self::Config(error) => return error.clone(),
+        };
+        CniError::new(code, self.reason(), self.to_string())
     }
 }
 

@@ -23,13 +23,14 @@ use crate::{
     health::{self, Conflicts, Health},
     networks::{LoadError, Networks},
     permits::Records,
+    places,
     pods::Pods,
     server::{
         Server,
         door::{self, DoorError},
     },
     state::States,
-    sweep::{self, Detach, Sweeper},
+    sweep::{self, Detach, Forgotten, Sweeper},
     sysctls,
     takeover::{self, Takeover},
     turns::Turns,
@@ -166,6 +167,7 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
         pods,
         events: events.clone(),
         node: node.clone(),
+        plugins: places::state(),
         detach: detacher(attacher.clone(), turns.clone()),
         host: Arc::new(sweep::Kernel),
     };
@@ -190,13 +192,16 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
     });
 }
 
-/// How the clean-up detaches a container, in its turn.
+/// How the clean-up detaches what is forgotten, in the turn of its container.
 fn detacher(attacher: Attacher, turns: Turns) -> Detach {
-    Arc::new(move |container: String| {
+    Arc::new(move |forgotten: Forgotten| {
         let (attacher, turns) = (attacher.clone(), turns.clone());
         let work = async move {
-            let _turn = turns.wait(&container).await;
-            let detached = attacher.del_forgotten(&container).await;
+            let _turn = turns.wait(forgotten.container()).await;
+            let detached = match &forgotten {
+                Forgotten::Container(container) => attacher.del_forgotten(container).await,
+                Forgotten::Note(note) => attacher.del_noted(note).await,
+            };
             detached.map_err(|error| format!("{}: {}", error.reason(), logs::with_causes(&error)))
         };
         work.boxed()

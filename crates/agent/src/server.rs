@@ -5,6 +5,9 @@
 //! | 400 text | the request makes no sense |
 //! | 500 text | it failed; the text begins with the stable reason |
 //! | 200 JSON | the result of an ADD; nothing for all other commands |
+//!
+//! Who accepts JSON, as floe's shim does, gets the error object of the CNI specification
+//! instead of a text: with the code and the details of the plugin that has failed.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -12,11 +15,15 @@ use axum::{
     Json, Router,
     body::{Body, to_bytes},
     extract::State,
-    http::StatusCode,
+    http::{HeaderMap, StatusCode, header::ACCEPT},
     response::{IntoResponse, Response},
     routing::get,
 };
-use floe_core::cni::{call::Command, version::Version};
+use floe_core::cni::{
+    call::Command,
+    error::{CniError, Code},
+    version::Version,
+};
 use floe_shell::{logs, stop::Stop, version};
 use serde_json::{Value, json};
 use tokio::{
@@ -28,7 +35,7 @@ use tracing::{debug, error, warn};
 
 use crate::{
     attach::{AttachError, Attacher},
-    request::Request,
+    request::{Request, RequestError},
     turns::{Turn, Turns},
 };
 
@@ -112,12 +119,12 @@ impl Server {
             .with_state(self)
     }
 
-    async fn answer(self, request: Request) -> Response {
+    async fn answer(self, request: Request) -> Result<Response, CniError> {
         let container = request.call.container.clone();
         // All that waits is in here, and is given up when the client gives up: what
         // was begun is not.
         let Ok(leave) = timeout(PATIENCE, self.leave(&container)).await else {
-            return refuse(&AttachError::Busy);
+            return Err(refusal(&AttachError::Busy, request.call.command));
         };
         let work = tokio::spawn(async move {
             let answer = self.work(&request).await;
@@ -126,8 +133,8 @@ impl Server {
         });
         work.await.unwrap_or_else(|failure| {
             error!(error = %failure, "a request has failed in an unforeseen way");
-            let text = "Internal: the agent has failed; see its log";
-            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+            let message = "the agent has failed; see its log";
+            Err(CniError::of(Code::Agent, message))
         })
     }
 
@@ -144,11 +151,12 @@ impl Server {
         }
     }
 
-    async fn work(&self, request: &Request) -> Response {
+    async fn work(&self, request: &Request) -> Result<Response, CniError> {
         let attacher = &self.attacher;
-        let done = match request.call.command {
+        let command = request.call.command;
+        let done = match command {
             Command::Add => match attacher.add(request).await {
-                Ok(result) => return Json(result).into_response(),
+                Ok(result) => return Ok(Json(result).into_response()),
                 Err(error) => Err(error),
             },
             Command::Del => attacher.del(request).await,
@@ -158,11 +166,11 @@ impl Server {
                 Some(_pause) => attacher.collect(request).await,
                 None => Err(AttachError::Busy),
             },
-            Command::Version => return Json(Version::answer()).into_response(),
+            Command::Version => return Ok(Json(Version::answer()).into_response()),
         };
         match done {
-            Ok(()) => StatusCode::OK.into_response(),
-            Err(error) => refuse(&error),
+            Ok(()) => Ok(StatusCode::OK.into_response()),
+            Err(error) => Err(refusal(&error, command)),
         }
     }
 
@@ -176,33 +184,45 @@ impl Server {
     }
 }
 
-async fn cni(State(server): State<Server>, body: Body) -> Response {
+async fn cni(State(server): State<Server>, headers: HeaderMap, body: Body) -> Response {
     let request = match to_bytes(body, LONGEST_BODY).await {
         Ok(body) => Request::parse(&body),
+        Err(error) => Err(RequestError::Malformed(logs::with_causes(&error))),
+    };
+    let (status, version, error) = match request {
+        Ok(request) => {
+            let version = request.config.version;
+            match server.answer(request).await {
+                Ok(response) => return response,
+                Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, version, error),
+            }
+        }
         Err(error) => {
-            let text = format!("MalformedRequest: {}", logs::with_causes(&error));
-            return (StatusCode::BAD_REQUEST, text).into_response();
+            warn!(reason = error.reason(), error = %error, "request makes no sense");
+            let error = error.for_runtime();
+            (StatusCode::BAD_REQUEST, Version::LATEST, error)
         }
     };
-    match request {
-        Ok(request) => server.answer(request).await,
-        Err(error) => {
-            let reason = error.reason();
-            warn!(reason, error = %error, "request makes no sense");
-            let text = format!("{reason}: {error}");
-            (StatusCode::BAD_REQUEST, text).into_response()
-        }
+    if accepts_json(&headers) {
+        (status, Json(error.to_json(version))).into_response()
+    } else {
+        (status, error.to_string()).into_response()
     }
+}
+
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let mut all = headers.get_all(ACCEPT).iter();
+    all.any(|it| it.to_str().is_ok_and(|it| it.contains("application/json")))
 }
 
 async fn health(State(server): State<Server>) -> impl IntoResponse {
     Json(server.health())
 }
 
-fn refuse(error: &AttachError) -> Response {
-    let text = format!("{}: {}", error.reason(), logs::with_causes(error));
-    debug!(reason = error.reason(), text, "request has failed");
-    (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+fn refusal(error: &AttachError, command: Command) -> CniError {
+    let error = error.for_runtime(command);
+    debug!(reason = error.reason, error = %error, "request has failed");
+    error
 }
 
 #[cfg(test)]

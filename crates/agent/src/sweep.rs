@@ -2,13 +2,17 @@
 //! decide in [`floe_core::node::stale`], apply, report.
 
 use std::{
+    path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use floe_core::{
     lease::Moment,
-    node::stale::{self, Observation, Operation, Owner, Sandbox, StateFile, Suspects, Unjudged},
+    node::{
+        notes::Note,
+        stale::{self, Observation, Operation, Owner, Sandbox, StateFile, Suspects, Unjudged},
+    },
 };
 use floe_shell::stop::Stop;
 use futures::future::BoxFuture;
@@ -28,6 +32,7 @@ use crate::{
 pub use host::{Host, Kernel};
 
 mod host;
+mod notes;
 
 /// The time between two looks.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -35,9 +40,28 @@ const PERIOD: Duration = Duration::from_secs(30);
 /// How long to wait for the turn of a container.
 const TURN: Duration = Duration::from_secs(5);
 
-/// Runs the DELs that a container's state file tells and then removes the file. It
-/// takes the container's turn itself.
-pub type Detach = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+/// Runs the DELs of what is forgotten, in the turn of its container, which it takes
+/// itself.
+pub type Detach = Arc<dyn Fn(Forgotten) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// What is to be detached though no runtime asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Forgotten {
+    /// A container with a state file, which tells the DELs and goes with them.
+    Container(String),
+    /// What a plugin has noted, and removes by its DEL.
+    Note(Note),
+}
+
+impl Forgotten {
+    /// Whose turn it takes.
+    pub fn container(&self) -> &str {
+        match self {
+            Self::Container(container) => container,
+            Self::Note(note) => &note.attachment.container,
+        }
+    }
+}
 
 /// The task that cleans up.
 pub struct Sweeper {
@@ -53,6 +77,8 @@ pub struct Sweeper {
     pub events: Events,
     /// This node.
     pub node: String,
+    /// The folder of the plugins' state, which has their notes.
+    pub plugins: PathBuf,
     /// How a container is detached.
     pub detach: Detach,
     /// The network of this host.
@@ -126,7 +152,9 @@ impl Sweeper {
     async fn gather(&self, at: Moment) -> Result<Observation, String> {
         let mut busy = self.turns.taken();
         let host = Arc::clone(&self.host);
-        let network = blocking(move || host.observe()).await?;
+        let plugins = self.plugins.clone();
+        let (network, notes) =
+            blocking(move || Ok((host.observe()?, notes::list(&plugins)?))).await?;
         let kept = self.states.list().await.map_err(|it| it.to_string())?;
         let now = SystemTime::now();
         let states = kept.into_iter().map(|kept| StateFile {
@@ -156,25 +184,40 @@ impl Sweeper {
             busy,
             states,
             links: network.links,
-            // The kernel gives a VF back with the namespace that it was lent to, and
-            // the DEL of its state file does the rest.
-            vfs: Vec::new(),
+            notes,
             routes: network.routes,
         })
     }
 
     async fn apply(&self, operation: &Operation) -> Result<(), String> {
-        if let Operation::Detach(container) = operation {
-            return (self.detach)(container.clone()).await;
+        match operation {
+            Operation::Detach(container) => {
+                let forgotten = Forgotten::Container(container.clone());
+                return (self.detach)(forgotten).await;
+            }
+            Operation::DetachNoted(note) => return self.detach_noted(note).await,
+            Operation::RemoveLink(_) | Operation::RemoveRoute(_) => {}
         }
         let _turn = self.turn_of(operation).await?;
         let (host, operation) = (Arc::clone(&self.host), operation.clone());
         blocking(move || match operation {
             Operation::RemoveLink(link) => host.remove_link(&link),
             Operation::RemoveRoute(route) => host.remove_route(&route),
-            Operation::ReturnVf(_) | Operation::Detach(_) => {
+            Operation::DetachNoted(_) | Operation::Detach(_) => {
                 Err("only its plugin can do this".to_owned())
             }
+        })
+        .await
+    }
+
+    async fn detach_noted(&self, note: &Note) -> Result<(), String> {
+        (self.detach)(Forgotten::Note(note.clone())).await?;
+        let (plugins, note) = (self.plugins.clone(), note.clone());
+        blocking(move || {
+            if notes::is_there(&plugins, &note) {
+                return Err(format!("{} succeeded and left its note", note.kind));
+            }
+            Ok(())
         })
         .await
     }
@@ -185,7 +228,9 @@ impl Sweeper {
         let owner = match operation {
             Operation::RemoveLink(link) => stale::owner(link),
             Operation::RemoveRoute(route) => Some(Owner::Container(route.container.clone())),
-            Operation::ReturnVf(vf) => Some(Owner::Container(vf.container.clone())),
+            Operation::DetachNoted(note) => {
+                Some(Owner::Container(note.attachment.container.clone()))
+            }
             Operation::Detach(container) => Some(Owner::Container(container.clone())),
         };
         let worked_on = || "somebody works on the container".to_owned();

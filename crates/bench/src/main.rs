@@ -8,14 +8,16 @@
 //! a slow machine must not fail a test.
 //!
 //! **Neighbours.** Below: `floe-core` and `floe-api`, measured directly;
-//! `floe-testbed`, which makes the cluster; and the program `floe-controller`,
-//! measured from outside. Above: nothing.
+//! `floe-testbed`, which makes the cluster and the guest; and the programs
+//! `floe-controller`, `floe-cni` and `floe-agent`, measured from outside. Above:
+//! nothing.
 
 #![forbid(unsafe_code)]
 
 mod books;
 mod clock;
 mod cluster;
+mod cni;
 mod filter;
 mod scene;
 mod table;
@@ -26,6 +28,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use cni::Effort;
 use scene::Size;
 use table::Table;
 
@@ -47,6 +50,23 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
+    /// The plugins of a node, beside the reference plugins; needs root
+    Cni {
+        /// Only one part
+        #[arg(long)]
+        only: Option<cni::Part>,
+        /// A tenth of everything, to try the benchmarks themselves
+        #[arg(long)]
+        quick: bool,
+    },
+    /// What `cni` starts in the guest: prints reports, no table
+    #[command(hide = true)]
+    CniInGuest {
+        /// How often each command is measured
+        rounds: u32,
+        /// The same, of those that wait for others to answer
+        asking: u32,
+    },
 }
 
 /// What can be measured alone.
@@ -59,8 +79,7 @@ enum Part {
 }
 
 fn main() -> ExitCode {
-    let Command::Floatip { only, quick } = Cli::parse().command;
-    match run(only, if quick { Size::QUICK } else { Size::FULL }) {
+    match run(&Cli::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -71,8 +90,30 @@ fn main() -> ExitCode {
 }
 
 /// Measures and prints; whether everything holds.
-fn run(only: Option<Part>, size: Size) -> Result<bool> {
+fn run(command: &Command) -> Result<bool> {
     let mut table = Table::default();
+    match *command {
+        Command::Floatip { only, quick } => {
+            floatip(
+                &mut table,
+                only,
+                if quick { Size::QUICK } else { Size::FULL },
+            )?;
+        }
+        Command::Cni { only, quick } => {
+            let effort = if quick { Effort::QUICK } else { Effort::FULL };
+            table.extend(cni::measure(only, effort)?);
+        }
+        Command::CniInGuest { rounds, asking } => {
+            cni::measure_in_guest(rounds, asking)?;
+            return Ok(true);
+        }
+    }
+    write!(std::io::stdout().lock(), "{table}")?;
+    Ok(table.holds())
+}
+
+fn floatip(table: &mut Table, only: Option<Part>, size: Size) -> Result<()> {
     if only != Some(Part::Cluster) {
         table.extend(books::measure(size));
         table.extend(filter::measure(size)?);
@@ -81,6 +122,5 @@ fn run(only: Option<Part>, size: Size) -> Result<bool> {
         let runtime = tokio::runtime::Runtime::new()?;
         table.extend(runtime.block_on(cluster::measure(size))?);
     }
-    write!(std::io::stdout().lock(), "{table}")?;
-    Ok(table.holds())
+    Ok(())
 }

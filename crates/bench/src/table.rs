@@ -35,6 +35,8 @@ pub enum Figure {
     Seconds(f64),
     /// How many bytes.
     Bytes(f64),
+    /// A part of a whole, from 0 to 1.
+    Share(f64),
 }
 
 /// The promise.
@@ -132,7 +134,10 @@ impl Figure {
 
     fn value(self) -> f64 {
         match self {
-            Self::PerSecond(value) | Self::Seconds(value) | Self::Bytes(value) => value,
+            Self::PerSecond(value)
+            | Self::Seconds(value)
+            | Self::Bytes(value)
+            | Self::Share(value) => value,
         }
     }
 }
@@ -178,7 +183,11 @@ impl Display for Figure {
             Self::PerSecond(value) => write!(out, "{}/s", grouped(value)),
             Self::Seconds(value) if value < 0.1 => write!(out, "{:.2} ms", value * 1e3),
             Self::Seconds(value) => write!(out, "{value:.2} s"),
+            Self::Bytes(value) if value < f64::from(10 << 20) => {
+                write!(out, "{:.2} MiB", value / f64::from(1 << 20))
+            }
             Self::Bytes(value) => write!(out, "{:.0} MiB", value / f64::from(1 << 20)),
+            Self::Share(value) => write!(out, "{:.0} %", value * 100.0),
         }
     }
 }
@@ -290,5 +299,7 @@ start  2.50 s     2.00 s   1.25  ratio ≤ 1.5    yes
         assert_eq!(Figure::PerSecond(999.4).to_string(), "999/s");
         assert_eq!(Figure::Seconds(0.0042).to_string(), "4.20 ms");
         assert_eq!(Figure::Bytes(157_286_400.0).to_string(), "150 MiB");
+        assert_eq!(Figure::Bytes(3e6).to_string(), "2.86 MiB");
+        assert_eq!(Figure::Share(0.425).to_string(), "42 %");
     }
 }

@@ -24,7 +24,7 @@ use floe_net::{
 use crate::{
     addresses::Addresses,
     ask::{self, Question},
-    fail::{append, fail, kernel, system},
+    fail::{append, fail, kernel, system, unmade},
     host_side,
     plugin::{Plugin, Side},
     pod::{self, Ready, Task},
@@ -32,8 +32,10 @@ use crate::{
     request::Request,
 };
 
+use self::high_mac::high_mac;
 pub use self::outcome::outcome;
 
+mod high_mac;
 mod outcome;
 
 /// Attaches a pod.
@@ -182,7 +184,8 @@ impl Attempt<'_> {
                 up: false,
             };
             if !side.is_veth() {
-                self.host.create(&in_pod).map_err(taken(nic, None))?;
+                let made = self.host.create(&in_pod);
+                made.map_err(taken(nic, None, module_of(side)))?;
                 self.made.in_pod.push(nic.name.clone());
                 veths.push(None);
                 continue;
@@ -194,7 +197,7 @@ impl Attempt<'_> {
                     peer: Box::new(in_pod),
                 },
                 alias: Some(&self.alias),
-                mac: None,
+                mac: Some(high_mac()),
                 master: match side {
                     Side::Bridged(bridge) => Some(bridge.index),
                     Side::Routed { .. } | Side::Macvlan(_) | Side::Ipvlan(..) => None,
@@ -203,7 +206,7 @@ impl Attempt<'_> {
                 up: true,
             };
             let made = self.host.create(&on_host);
-            made.map_err(taken(nic, Some(&host_name)))?;
+            made.map_err(taken(nic, Some(&host_name), None))?;
             self.made.on_host.push(host_name.clone());
             if matches!(side, Side::Routed { .. }) {
                 host_side::skip_kernel_detection(&host_name)?;
@@ -349,14 +352,24 @@ fn kind_of(side: &Side) -> NewKind<'static> {
     }
 }
 
+/// The module that brings links of a kind, where a kernel can well be without it.
+fn module_of(side: &Side) -> Option<&'static str> {
+    match side {
+        Side::Macvlan(_) => Some("macvlan"),
+        Side::Ipvlan(..) => Some("ipvlan"),
+        Side::Bridged(_) | Side::Routed { .. } => None,
+    }
+}
+
 /// Says more about a name that is in use than the kernel does.
 fn taken<'a>(
     nic: &'a Nic,
     host_name: Option<&'a str>,
+    module: Option<&'static str>,
 ) -> impl FnOnce(NetlinkError) -> CniError + 'a {
     move |error| {
         if error.kind() != Some(io::ErrorKind::AlreadyExists) {
-            return kernel(error);
+            return unmade(module)(error);
         }
         let on_host = host_name.map(|name| format!(", or {name} on the host"));
         let on_host = on_host.unwrap_or_default();

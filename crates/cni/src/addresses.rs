@@ -1,5 +1,5 @@
-//! Where the addresses of a pod come from: `ipinfos` in `CNI_ARGS`, or an IPAM
-//! plugin.
+//! Where the addresses of a pod come from: `ipinfos` in `CNI_ARGS` or in the
+//! configuration, or an IPAM plugin.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -36,8 +36,8 @@ pub struct Ipam {
 impl Addresses {
     /// Finds the addresses for an ADD.
     pub fn gather(request: &Request<'_>) -> Result<Self, CniError> {
-        if let Some(infos) = request.call.args.addresses()? {
-            return Ok(Self { infos, ipam: None });
+        if let Some(told) = Self::told(request)? {
+            return Ok(told);
         }
         if request.conf.ipam.is_none() {
             return Err(CniError::no_address());
@@ -59,8 +59,8 @@ impl Addresses {
 
     /// The addresses for a CHECK: as for the ADD, but from what it had answered.
     pub fn recall(request: &Request<'_>) -> Result<Self, CniError> {
-        if let Some(infos) = request.call.args.addresses()? {
-            return Ok(Self { infos, ipam: None });
+        if let Some(told) = Self::told(request)? {
+            return Ok(told);
         }
         let Some(previous) = request.conf.previous.clone() else {
             let message = "CHECK needs ipinfos in CNI_ARGS or prevResult";
@@ -107,6 +107,16 @@ impl Addresses {
             let dst = route.dst;
             nic.routes.push(NicRoute { dst, gateway });
         }
+    }
+
+    /// The addresses that the caller tells. `CNI_ARGS` goes first: the agent puts what
+    /// it has checked there.
+    fn told(request: &Request<'_>) -> Result<Option<Self>, CniError> {
+        let infos = match request.call.args.addresses()? {
+            Some(infos) => Some(infos),
+            None => request.conf.addresses()?,
+        };
+        Ok(infos.map(|infos| Self { infos, ipam: None }))
     }
 
     fn of_ipam(outcome: Outcome) -> Result<Self, CniError> {

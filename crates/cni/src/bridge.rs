@@ -75,7 +75,7 @@ pub fn existing(host: &mut Netlink, device: &Link) -> Result<Link, CniError> {
     }
     master(host, device)?.ok_or_else(|| {
         let message = format!(
-            "{} is in no bridge, and disable_default_bridge forbids to make one",
+            "{} is in no bridge, and disable_default_bridge forbids making one",
             device.name
         );
         fail(Code::InvalidConfiguration, "NoBridge", message)

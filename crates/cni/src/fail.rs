@@ -4,6 +4,7 @@ use std::{fmt, io};
 
 use floe_core::cni::error::{CniError, Code};
 use floe_net::{moves::MovesError, netlink::NetlinkError};
+use nix::libc;
 
 /// An error with its stable reason.
 pub fn fail(code: Code, reason: &'static str, message: impl fmt::Display) -> CniError {
@@ -17,6 +18,30 @@ pub fn kernel(error: NetlinkError) -> CniError {
         NetlinkError::Socket(_) | NetlinkError::Malformed(_) => "NetlinkFailed",
     };
     fail(Code::Kernel, reason, error)
+}
+
+/// A refusal of the kernel to make a link of a kind that `module` of it brings.
+pub fn unmade(module: Option<&'static str>) -> impl FnOnce(NetlinkError) -> CniError {
+    move |error| {
+        let module = module.filter(|_| is_unknown_kind(&error));
+        let mut error = kernel(error);
+        if let Some(module) = module {
+            error.message = format!("{}; the kernel module {module} is missing", error.message);
+        }
+        error
+    }
+}
+
+/// Whether the kernel says that it knows no such kind of link. Devices that do not
+/// take such links on top are refused with the same number and other words.
+fn is_unknown_kind(error: &NetlinkError) -> bool {
+    let words = match error {
+        NetlinkError::Refused { words, .. } => words.as_deref(),
+        NetlinkError::Socket(_) | NetlinkError::Malformed(_) => return false,
+    };
+    // Old kernels have no words for it.
+    error.errno() == Some(libc::EOPNOTSUPP)
+        && words.is_none_or(|words| words == "Unknown device type")
 }
 
 /// A move of the host's addresses that could not be made.
@@ -52,4 +77,42 @@ pub fn append(first: &mut CniError, other: &CniError) {
         first.details.push_str(" / ");
     }
     first.details.push_str(&other.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(errno: i32, words: Option<&str>) -> NetlinkError {
+        NetlinkError::Refused {
+            what: "make link vlan2".into(),
+            error: io::Error::from_raw_os_error(errno),
+            words: words.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn the_module_is_named_when_the_kernel_knows_no_such_links() {
+        for words in [Some("Unknown device type"), None] {
+            let error = unmade(Some("8021q"))(refused(libc::EOPNOTSUPP, words));
+            assert_eq!((error.code, error.reason), (Code::Kernel, "KernelRefused"));
+            let end = "; the kernel module 8021q is missing";
+            assert!(error.message.ends_with(end), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_module_is_named_when_something_else_is_wrong() {
+        let on_device = Some("VLANs not supported on device");
+        for refusal in [
+            refused(libc::EOPNOTSUPP, on_device),
+            refused(libc::EEXIST, None),
+            NetlinkError::Malformed("it".into()),
+        ] {
+            let error = unmade(Some("8021q"))(refusal);
+            assert!(!error.message.contains("8021q"), "{error}");
+        }
+        let error = unmade(None)(refused(libc::EOPNOTSUPP, None));
+        assert!(!error.message.contains("module"), "{error}");
+    }
 }

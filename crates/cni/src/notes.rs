@@ -1,11 +1,11 @@
 //! What attachments have and no link remembers, written down: a file for each.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::PathBuf};
 
-use floe_core::cni::{config::Attachment, error::CniError};
+use floe_core::{
+    cni::{config::Attachment, error::CniError},
+    node::notes::{self, Topic},
+};
 use floe_net::files;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -17,9 +17,9 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// The notes about a topic, which is the name of their folder.
-    pub fn about(places: &Places, topic: &str) -> Self {
-        let folder = places.state.join(topic);
+    /// The notes about a topic.
+    pub fn about(places: &Places, topic: Topic) -> Self {
+        let folder = places.state.join(topic.folder());
         Self { folder }
     }
 
@@ -61,30 +61,21 @@ impl Notes {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(unreadable(error)),
         };
-        let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|it| it.path())).collect();
-        let paths = paths.map_err(unreadable)?;
-        let mut found: Vec<_> = paths
+        let names: Result<Vec<_>, _> = entries
+            .map(|entry| entry.map(|it| it.file_name()))
+            .collect();
+        let names = names.map_err(unreadable)?;
+        let mut found: Vec<_> = names
             .iter()
-            .filter_map(|path| attachment_of(path))
+            .filter_map(|name| notes::attachment_of(name.to_str()?))
             .collect();
         found.sort();
         Ok(found)
     }
 
-    /// Neither containers nor interfaces have a colon in their names.
     fn path(&self, of: &Attachment) -> PathBuf {
-        let Attachment { container, ifname } = of;
-        self.folder.join(format!("{container}:{ifname}.json"))
+        self.folder.join(notes::file_name(of))
     }
-}
-
-fn attachment_of(path: &Path) -> Option<Attachment> {
-    let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
-    let (container, ifname) = name.split_once(':')?;
-    Some(Attachment {
-        container: container.into(),
-        ifname: ifname.into(),
-    })
 }
 
 #[cfg(test)]

@@ -172,11 +172,32 @@ pub fn first_parent(host: &mut Netlink, devices: &[String]) -> Result<Link, CniE
             };
         }
     }
-    let names = devices.join(", ");
-    Err(parent_down(format!("there is no device {names}")))
+    Err(parent_down(missing(devices)))
+}
+
+fn missing(devices: &[String]) -> String {
+    match devices {
+        [device] => format!("there is no device {device}"),
+        devices => format!("none of these devices is there: {}", devices.join(", ")),
+    }
 }
 
 /// The host's device cannot serve pods.
 pub fn parent_down(message: String) -> CniError {
     fail(Code::NotAvailable, "ParentLinkDown", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_devices_are_named() {
+        let text = |names: &[&str]| {
+            let names: Vec<String> = names.iter().copied().map(Into::into).collect();
+            missing(&names)
+        };
+        assert_eq!(text(&["a"]), "there is no device a");
+        assert_eq!(text(&["a", "b"]), "none of these devices is there: a, b");
+    }
 }

@@ -5,7 +5,10 @@
 
 use std::net::IpAddr;
 
-use floe_core::cni::{config::Attachment, error::CniError};
+use floe_core::{
+    cni::{config::Attachment, error::CniError},
+    node::notes::Topic,
+};
 use floe_net::netlink::{Neighbour, Netlink};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +22,10 @@ use crate::{
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proxies {
     network: String,
+    /// The plugin. The agent calls it when a DEL was lost; see
+    /// [`floe_core::node::notes`].
+    #[serde(default)]
+    kind: String,
     entries: Vec<Entry>,
 }
 
@@ -33,6 +40,7 @@ impl Proxies {
     pub fn new(request: &Request<'_>) -> Self {
         Self {
             network: request.conf.name.clone(),
+            kind: request.conf.kind.clone(),
             entries: Vec::new(),
         }
     }
@@ -106,11 +114,13 @@ pub fn of_network(places: &Places, network: &str) -> Result<Vec<Attachment>, Cni
 }
 
 fn notes(places: &Places) -> Notes {
-    Notes::about(places, "proxies")
+    Notes::about(places, Topic::Proxies)
 }
 
 #[cfg(test)]
 mod tests {
+    use floe_core::node::notes::Note;
+
     use super::*;
 
     #[test]
@@ -128,6 +138,7 @@ mod tests {
             };
             let proxies = Proxies {
                 network: network.into(),
+                kind: "galaxy-underlay-veth".into(),
                 entries: Vec::new(),
             };
             notes(&places).write(&attachment, &proxies).unwrap();
@@ -135,5 +146,20 @@ mod tests {
         let found = of_network(&places, "one").unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].container, "a");
+    }
+
+    #[test]
+    fn the_agent_can_read_whose_they_are() {
+        let proxies = Proxies {
+            network: "one".into(),
+            kind: "galaxy-k8s-vlan".into(),
+            entries: Vec::new(),
+        };
+        let text = serde_json::to_vec(&proxies).unwrap();
+        let note = Note::read(Topic::Proxies, "a:eth0.json", &text).unwrap();
+        assert_eq!((&*note.network, &*note.kind), ("one", "galaxy-k8s-vlan"));
+        // Those that were written before the plugin was in them stay readable.
+        let old: Proxies = serde_json::from_str(r#"{"network":"one","entries":[]}"#).unwrap();
+        assert_eq!(old.network, "one");
     }
 }

@@ -128,7 +128,9 @@ fn result(body: &[u8], conf: &NetConf) -> Result<Value, CniError> {
 fn refused(command: Command, answer: &http::Answer) -> CniError {
     let json = serde_json::from_slice(&answer.body).ok();
     if let Some(error) = json.as_ref().and_then(CniError::from_json) {
-        return error;
+        // Compat: galaxy's words.
+        let message = format!("galaxy returns: {}", error.message);
+        return CniError { message, ..error };
     }
     let text = String::from_utf8_lossy(&answer.body);
     let code = if command == Command::Status {

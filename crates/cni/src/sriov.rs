@@ -203,6 +203,7 @@ impl Sriov {
         }
         let lease = Lease {
             network: request.conf.name.clone(),
+            kind: request.conf.kind.clone(),
             device: self.device.clone(),
             netns: request.call.netns.clone(),
             functions: taken.clone(),

@@ -7,7 +7,7 @@ use floe_core::{
 use floe_net::netlink::{Link, LinkChange, LinkKind, Netlink, NewKind, NewLink};
 
 use crate::{
-    fail::{fail, kernel},
+    fail::{fail, kernel, unmade},
     request::Places,
 };
 
@@ -42,7 +42,7 @@ pub fn ensure(
         namespace: None,
         up: true,
     });
-    made.map_err(kernel)?;
+    made.map_err(unmade(Some("8021q")))?;
     let found = host.link(&name).map_err(kernel)?;
     found.ok_or_else(|| gone(&name))
 }

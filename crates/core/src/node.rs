@@ -6,6 +6,7 @@ pub mod moves;
 pub mod names;
 pub mod networks;
 pub mod nic;
+pub mod notes;
 pub mod settings;
 pub mod stale;
 pub mod state;

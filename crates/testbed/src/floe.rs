@@ -155,13 +155,24 @@ pub fn install_example(cluster: &Cluster, name: &str, deployment: &str) -> Resul
     wait_for_rollout(cluster, "default", deployment)
 }
 
-/// Applies the sample of an address configuration, for the nodes of the testbed.
-pub fn configure_example(cluster: &Cluster) -> Result<()> {
-    const SAMPLE: &str = r#""routableSubnet":"10.0.0.0/16""#;
-    let manifest = example("addresses")?;
-    anyhow::ensure!(manifest.contains(SAMPLE), "the sample has no {SAMPLE}");
-    let nodes = format!(r#""routableSubnet":"{NODES}""#);
-    cluster.apply(&manifest.replace(SAMPLE, &nodes), NAMESPACE)
+/// Configures addresses of both families on the segment that the nodes share with the
+/// host outside.
+pub fn configure_segment(cluster: &Cluster) -> Result<()> {
+    let entry = |ips: &str, subnet: &str, gateway: &str| json!({ "nodeSubnets": [NODES], "ips": [ips], "subnet": subnet, "gateway": gateway });
+    let entries = json!([
+        entry("10.200.0.100~10.200.0.180", "10.200.0.0/24", "10.200.0.1"),
+        entry(
+            "fd00:200::100~fd00:200::180",
+            "fd00:200::/64",
+            "fd00:200::1"
+        ),
+    ]);
+    let configuration = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "floatingip-config", "namespace": NAMESPACE },
+        "data": { "floatingips": entries.to_string() },
+    });
+    cluster.apply(&configuration.to_string(), NAMESPACE)
 }
 
 fn example(name: &str) -> Result<String> {

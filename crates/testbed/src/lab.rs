@@ -11,6 +11,10 @@ const NEEDS: &[Need] = &[
         package: "iproute2",
     },
     Need {
+        program: "nft",
+        package: "nftables",
+    },
+    Need {
         program: "ping",
         package: "iputils-ping",
     },

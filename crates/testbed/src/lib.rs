@@ -14,6 +14,7 @@ pub mod cache;
 pub mod capture;
 pub mod cgroup;
 pub mod cluster;
+pub mod cnitool;
 mod command;
 pub mod floe;
 pub mod guest;

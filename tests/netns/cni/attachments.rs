@@ -90,6 +90,31 @@ fn called_by_its_own_name_the_program_goes_by_the_type() {
 
 #[test]
 #[ignore = "needs root: cargo xtask test --only netns"]
+fn addresses_can_stand_in_the_configuration_as_multus_writes_them() {
+    for mode in UNTAGGED {
+        let site = Site::new(1);
+        let before = settled(&site, &mode);
+        let pod = site.pod("multus");
+        let given = Given::v4(0, 93);
+        let attachment = Attachment::new(site.node(), &mode, &pod, &[])
+            .variable("CNI_ARGS", "IgnoreUnknown=1;K8S_POD_NAME=web")
+            .with("args", json!({"cni": {"ipinfos": [given.json()]}}));
+        let result = attachment.add();
+        assert_eq!(result["ips"][0]["address"], given.net(), "{result}");
+        attachment.check(&result).nothing();
+        attachment.del();
+        before.must_return(site.node(), mode.title);
+
+        let bad = json!({"cni": {"ipinfos": [{"ip": "127.0.0.1/8", "gateway": "127.0.0.2"}]}});
+        let failure = attachment.with("args", bad).refused();
+        assert_eq!(failure.code, 7, "{failure:?}");
+        assert!(failure.message.contains("args.cni"), "{failure:?}");
+        before.must_return(site.node(), mode.title);
+    }
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
 fn without_ipinfos_an_ipam_plugin_is_asked_and_told_of_the_end() {
     let site = Site::new(1);
     let own = site.folder().join("ipam");

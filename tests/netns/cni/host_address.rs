@@ -146,6 +146,38 @@ fn connections_of_the_node_survive_the_move() {
     assert_eq!(&text, b"still there");
 }
 
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn pods_that_come_and_go_do_not_change_the_address_by_which_a_bridge_is_known() {
+    let site = Site::new(1);
+    let node = site.node();
+    // Above nearly all that the kernel would give to a veth.
+    let mac = "f2:ff:ff:ff:ff:01";
+    node.net.batch(&format!(
+        "link add theirs type bridge
+         link set theirs up
+         link set {UPLINK} address {mac}
+         link set {UPLINK} master theirs\n"
+    ));
+    let known_by = || {
+        let view = View::of(&node.net);
+        view.link_text("theirs", "address").to_owned()
+    };
+    assert_eq!(known_by(), mac);
+    let pods = ["first", "second", "third"].map(|name| site.pod(name));
+    for (pod, host) in pods.iter().zip(34..) {
+        let attachment =
+            Attachment::new(node, &BRIDGE, pod, &[Given::v4(0, host)]).with("device", "theirs");
+        attachment.add();
+        let view = View::of(&node.net);
+        let end = view.link_text(&attachment.host_link("-l0"), "address");
+        assert!(end.starts_with("fe:"), "{end}");
+        assert_eq!(known_by(), mac);
+        attachment.del();
+        assert_eq!(known_by(), mac);
+    }
+}
+
 fn is_moved(site: &Site, what: &str) {
     let node = site.node();
     let view = View::of(&node.net);

@@ -1,10 +1,12 @@
 //! VERSION, STATUS and GC.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::harness::journey::settled;
 use super::harness::lab::{Namespace, deliver};
-use super::harness::mode::{BRIDGE, Given, MACVLAN, UNTAGGED};
+use super::harness::mode::{BRIDGE, Given, MACVLAN, PURE, UNDERLAY, UNTAGGED};
 use super::harness::plugin::{Attachment, NETWORK};
 use super::harness::site::{Site, UPLINK};
 use super::harness::view::View;
@@ -138,6 +140,36 @@ fn collection_of_macvlan_leaves_pods_alone() {
     let valid = json!({"containerID": attachment.container, "ifname": "eth0"});
     collect(&attachment, &[valid]);
     still_reached(&site, &pod, 44);
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn a_del_that_knows_only_whose_it_is_ends_that_the_host_answers_for_a_lost_pod() {
+    for mode in [PURE, UNDERLAY] {
+        let site = Site::new(1);
+        let node = site.node();
+        let before = settled(&site, &mode);
+        let pod = site.pod("lost");
+        let attachment = Attachment::new(node, &mode, &pod, &[Given::v6(0, 45)]);
+        attachment.add();
+        let file = format!("proxies/{}:eth0.json", attachment.container);
+        let file = node.state.join(file);
+        let written: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        // By this the agent knows which DEL was lost.
+        assert_eq!(written["network"], NETWORK, "{written}");
+        assert_eq!(written["kind"], mode.plugin, "{written}");
+
+        let link = attachment.host_link(mode.veth.unwrap());
+        node.net.ip(&format!("link delete {link}"));
+        let mut lost = attachment.clone();
+        lost.config
+            .retain(|name, _| ["cniVersion", "name", "type"].contains(&name.as_str()));
+        let known = ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"];
+        lost.variables.retain(|name, _| known.contains(name));
+        lost.del();
+        assert!(!file.exists(), "{}", mode.title);
+        before.must_return(node, mode.title);
+    }
 }
 
 fn collect(attachment: &Attachment<'_>, valid: &[Value]) {

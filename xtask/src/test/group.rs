@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use floe_testbed::cache::Lock;
 use floe_testbed::cluster::{self, shared::SHARED_NAME};
+use floe_testbed::cnitool;
 use floe_testbed::guest::{self, Job};
 use floe_testbed::lab;
 use floe_testbed::progress::Step;
@@ -28,7 +29,11 @@ pub const GROUPS: &[Group] = &[
         part: Part::Netns,
         name: "netns",
         targets: &[on_host("netns")],
-        prepare: || lab::prepare().map(|()| None),
+        prepare: || {
+            lab::prepare()?;
+            cnitool::prepare()?;
+            Ok(None)
+        },
         clusters: &[],
     },
     Group {

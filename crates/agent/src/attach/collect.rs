@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use floe_core::cni::{args::CniArgs, call::Command, version::Version};
+use floe_core::cni::{args::CniArgs, call::Command, error::CniError, version::Version};
 use serde_json::{Map, Value, json};
 
-use super::{AttachError, Attacher, version_of};
+use super::{AttachError, Attacher, Failed, version_of};
 use crate::{delegate::Job, request::Request};
 
 /// The plugins that know every version of the protocol.
@@ -35,7 +35,10 @@ impl Attacher {
             if !alive.contains(&*kept.container)
                 && let Err(error) = self.del_forgotten(&kept.container).await
             {
-                errors.push(format!("container {}: {error}", kept.container));
+                errors.push(Failed {
+                    what: format!("container {}", kept.container),
+                    error: error.for_runtime(Command::Gc),
+                });
             }
         }
         // A plugin knows its attachments by the interface that it made, which only the
@@ -58,8 +61,9 @@ impl Attacher {
                     .map(|it| json!({ "containerID": it.container, "ifname": it.ifname })),
             );
             config.insert("cni.dev/valid-attachments".into(), list.into());
-            if let Err(error) = self.ask(request, Command::Gc, &network, &config).await {
-                errors.push(error.to_string());
+            if let Err(error) = self.ask(request, Command::Gc, &config).await {
+                let what = format!("network {network}");
+                errors.push(Failed { what, error });
             }
         }
         if errors.is_empty() {
@@ -77,8 +81,8 @@ impl Attacher {
             .chain(&settings.eni_ip_network);
         for (network, config) in self.confs(request, Command::Status) {
             if usual.clone().any(|name| *name == network) {
-                self.ask(request, Command::Status, &network, &config)
-                    .await?;
+                let asked = self.ask(request, Command::Status, &config).await;
+                asked.map_err(|error| AttachError::Plugin { network, error })?;
             }
         }
         // A network that nobody has would refuse every pod.
@@ -117,9 +121,8 @@ impl Attacher {
         &self,
         request: &Request,
         command: Command,
-        network: &str,
         config: &Config,
-    ) -> Result<(), AttachError> {
+    ) -> Result<(), CniError> {
         let job = Job {
             command,
             kind: kind_of(config),
@@ -131,10 +134,7 @@ impl Attacher {
             config,
         };
         let asked = self.runner.clone().within(LIMIT).run(job).await;
-        asked.map(|_| ()).map_err(|error| AttachError::Plugin {
-            network: network.to_owned(),
-            error,
-        })
+        asked.map(|_| ())
     }
 }
 

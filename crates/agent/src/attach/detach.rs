@@ -6,14 +6,18 @@ use floe_core::{
     cni::{
         args::CniArgs,
         call::{Call, Command},
+        version::Version,
     },
-    node::state::{Attached, State},
+    node::{
+        notes::Note,
+        state::{Attached, State},
+    },
 };
 use floe_shell::logs;
 use tracing::{info, warn};
 
-use super::{AttachError, Attacher, Step, Surroundings, steps};
-use crate::{request::Request, state::FileError};
+use super::{AttachError, Attacher, Failed, Step, Surroundings, steps};
+use crate::{delegate::Job, request::Request, state::FileError};
 
 /// Which namespace a container is detached in.
 #[derive(Clone, Copy)]
@@ -42,6 +46,32 @@ impl Attacher {
             path: Vec::new(),
         };
         self.detach(&call, Netns::Noted).await
+    }
+
+    /// Detaches what a plugin has noted of a container that its runtime has forgotten
+    /// and that has no state file. A DEL needs to know no more than whose it is.
+    pub async fn del_noted(&self, note: &Note) -> Result<(), AttachError> {
+        let config = [
+            ("cniVersion", Version::LATEST.as_str()),
+            ("name", &note.network),
+            ("type", &note.kind),
+        ];
+        let config = config.map(|(name, value)| (name.to_owned(), value.into()));
+        let job = Job {
+            command: Command::Del,
+            kind: &note.kind,
+            container: &note.attachment.container,
+            netns: "",
+            ifname: &note.attachment.ifname,
+            args: &CniArgs::default(),
+            path: &[],
+            config: &config.into_iter().collect(),
+        };
+        let called = self.runner.run(job).await;
+        called.map(|_| ()).map_err(|error| AttachError::Plugin {
+            network: note.network.clone(),
+            error,
+        })
     }
 
     async fn detach(&self, call: &Call, netns: Netns) -> Result<(), AttachError> {
@@ -91,7 +121,8 @@ impl Attacher {
             attached.conf.remove("prevResult");
             attached
         });
-        let (left, mut errors) = self.reverse(called.collect(), call, Netns::Told).await;
+        let (left, failed) = self.reverse(called.collect(), call, Netns::Told).await;
+        let mut errors: Vec<String> = failed.iter().map(ToString::to_string).collect();
         let mut state = before;
         state.attached.extend(left);
         if let Err(error) = self.states.keep(&call.container, &state).await {
@@ -107,7 +138,7 @@ impl Attacher {
         attached: Vec<Attached>,
         call: &Call,
         netns: Netns,
-    ) -> (Vec<Attached>, Vec<String>) {
+    ) -> (Vec<Attached>, Vec<Failed>) {
         let (mut left, mut errors) = (Vec::new(), Vec::new());
         for attached in attached.into_iter().rev() {
             let result = match steps::arguments(&call.args, &attached.args) {
@@ -119,7 +150,8 @@ impl Attacher {
                 Err(error) => Err(error),
             };
             if let Err(error) = result {
-                errors.push(format!("network {}: {error}", attached.kind));
+                let what = format!("network {}", attached.kind);
+                errors.push(Failed { what, error });
                 left.push(attached);
             }
         }

@@ -1,6 +1,14 @@
 //! Why a pod is not attached, or not detached.
 
-use floe_core::{cni::error::CniError, ipam::args::ArgsError, node::networks::NetworksError};
+use floe_core::{
+    cni::{
+        call::Command,
+        error::{CniError, Code},
+    },
+    ipam::args::ArgsError,
+    node::networks::NetworksError,
+};
+use floe_shell::logs;
 
 use crate::{networks::LookupError, permits::PermitError, pods::PodError, state::FileError};
 
@@ -48,8 +56,8 @@ pub enum AttachError {
         left: String,
     },
     /// Plugins have failed to detach. Compat: joined as galaxy does.
-    #[error("{}", .0.join(" / "))]
-    Detach(Vec<String>),
+    #[error("{}", joined(.0, " / "))]
+    Detach(Vec<Failed>),
     /// Nothing was attached.
     #[error("nothing is attached for container {0}")]
     NotAttached(String),
@@ -69,7 +77,31 @@ pub enum AttachError {
     Busy,
 }
 
+/// A part of a clean-up that failed, while the rest went on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {error}")]
+pub struct Failed {
+    /// Which part.
+    pub what: String,
+    /// Why.
+    pub error: CniError,
+}
+
 impl AttachError {
+    /// The error for a runtime: with the code and the details of the plugin that has
+    /// failed, if it was one.
+    pub fn for_runtime(&self, command: Command) -> CniError {
+        let own = match command {
+            Command::Status => Code::NotAvailable,
+            Command::Add | Command::Del | Command::Check | Command::Gc | Command::Version => {
+                Code::Agent
+            }
+        };
+        let code = self.code().unwrap_or(own);
+        let text = logs::with_causes(self);
+        CniError::new(code, self.reason(), text).with_details(self.details())
+    }
+
     /// The stable reason for answers, logs and events.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -111,6 +143,50 @@ impl AttachError {
         }
     }
 
+    fn code(&self) -> Option<Code> {
+        // Something is left, while this code says that no DEL is needed any more.
+        let left = |code: &Code| *code != Code::UnknownContainer;
+        match self {
+            Self::Establish { error, .. } | Self::Plugin { error, .. } => Some(error.code),
+            Self::NotUndone { error, .. } => error.code().filter(left),
+            Self::Detach(failed) => failed.first().map(|it| it.error.code).filter(left),
+            Self::NoValidAttachments => Some(Code::InvalidConfiguration),
+            Self::Busy => Some(Code::TryAgainLater),
+            Self::Pod(_)
+            | Self::Args(_)
+            | Self::ReservedArgument(_)
+            | Self::Networks(_)
+            | Self::Network(_)
+            | Self::Permit(_)
+            | Self::State(_)
+            | Self::NoAddress
+            | Self::NotAttached(_) => None,
+        }
+    }
+
+    fn details(&self) -> String {
+        match self {
+            Self::Establish { error, .. } | Self::Plugin { error, .. } => error.details.clone(),
+            Self::NotUndone { error, .. } => error.details(),
+            Self::Detach(failed) => {
+                let details = failed.iter().map(|it| &*it.error.details);
+                let told: Vec<&str> = details.filter(|it| !it.is_empty()).collect();
+                told.join(" / ")
+            }
+            Self::Pod(_)
+            | Self::Args(_)
+            | Self::ReservedArgument(_)
+            | Self::Networks(_)
+            | Self::Network(_)
+            | Self::Permit(_)
+            | Self::State(_)
+            | Self::NoAddress
+            | Self::NotAttached(_)
+            | Self::NoValidAttachments
+            | Self::Busy => String::new(),
+        }
+    }
+
     /// The same, and what could not be undone.
     pub fn with_leftovers(self, left: &[String]) -> Self {
         if left.is_empty() {
@@ -119,6 +195,124 @@ impl AttachError {
         Self::NotUndone {
             error: self.into(),
             left: left.join(" / "),
+        }
+    }
+}
+
+fn joined(failed: &[Failed], by: &str) -> String {
+    let texts: Vec<String> = failed.iter().map(ToString::to_string).collect();
+    texts.join(by)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    fn said(code: Code, reason: &'static str) -> CniError {
+        CniError::new(code, reason, "it did not work").with_details("more about it")
+    }
+
+    fn establish(code: Code) -> AttachError {
+        AttachError::Establish {
+            network: "one".into(),
+            error: said(code, "AddressConflict"),
+        }
+    }
+
+    #[test]
+    fn a_runtime_gets_what_the_plugin_said() {
+        let error = establish(Code::AddressConflict).for_runtime(Command::Add);
+        let expected = CniError::new(
+            Code::AddressConflict,
+            "AddressConflict",
+            "fail to establish network one: it did not work",
+        );
+        assert_eq!(error, expected.with_details("more about it"));
+
+        let down = AttachError::Plugin {
+            network: "one".into(),
+            error: said(Code::NotAvailableLimited, "ParentLinkDown"),
+        };
+        let error = down.for_runtime(Command::Status);
+        assert_eq!(
+            (error.code, error.reason),
+            (Code::NotAvailableLimited, "ParentLinkDown")
+        );
+        assert_eq!(error.details, "more about it");
+    }
+
+    #[test]
+    fn several_failures_have_the_code_of_the_first_and_the_details_of_all() {
+        let failed = |what: &str, code| Failed {
+            what: what.into(),
+            error: said(code, "KernelRefused"),
+        };
+        let failures = vec![
+            failed("network one", Code::Kernel),
+            failed("network two", Code::Io),
+        ];
+        let error = AttachError::Detach(failures).for_runtime(Command::Del);
+        assert_eq!((error.code, error.reason), (Code::Kernel, "DetachFailed"));
+        assert_eq!(error.details, "more about it / more about it");
+        assert!(error.message.contains(" / network two: "), "{error}");
+    }
+
+    #[test]
+    fn a_runtime_is_not_told_that_no_del_is_needed_while_something_is_left() {
+        let unknown = establish(Code::UnknownContainer);
+        let code = unknown.for_runtime(Command::Add).code;
+        assert_eq!(code, Code::UnknownContainer);
+        let left = unknown.with_leftovers(&["network one: busy".into()]);
+        let error = left.for_runtime(Command::Add);
+        assert_eq!(error.code, Code::Agent);
+        assert!(error.message.ends_with("not undone: network one: busy"));
+        let failed = Failed {
+            what: "network one".into(),
+            error: said(Code::UnknownContainer, "NetnsNotFound"),
+        };
+        let error = AttachError::Detach(vec![failed]).for_runtime(Command::Del);
+        assert_eq!(error.code, Code::Agent);
+    }
+
+    #[test]
+    fn what_the_agent_refuses_itself_keeps_its_reason_on_the_way_through_the_shim() {
+        let io = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let unknown = PermitError::NotRecorded("10.0.0.5".parse().unwrap());
+        let unwritten = FileError::Io {
+            what: "write",
+            path: "/state".into(),
+            source: io(),
+        };
+        let refusals = [
+            (
+                AttachError::Pod(PodError::NotFound("ns/web-0".into())),
+                None,
+            ),
+            (AttachError::ReservedArgument("K8S_POD_NAME".into()), None),
+            (AttachError::Networks(NetworksError::None), None),
+            (AttachError::Permit(unknown), None),
+            (AttachError::State(unwritten), None),
+            (AttachError::NoAddress, None),
+            (AttachError::NotAttached("c1".into()), None),
+            (
+                AttachError::NoValidAttachments,
+                Some(Code::InvalidConfiguration),
+            ),
+            (AttachError::Busy, Some(Code::TryAgainLater)),
+        ];
+        for (refusal, code) in refusals {
+            for (command, usual) in [
+                (Command::Add, Code::Agent),
+                (Command::Status, Code::NotAvailable),
+            ] {
+                let error = refusal.for_runtime(command);
+                let json = error.to_json(floe_core::cni::version::Version::LATEST);
+                assert_eq!(CniError::from_json(&json), Some(error.clone()));
+                assert_eq!(error.reason, refusal.reason());
+                assert_eq!(error.code, code.unwrap_or(usual), "{error}");
+            }
         }
     }
 }

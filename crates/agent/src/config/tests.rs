@@ -27,7 +27,8 @@ fn the_defaults_are_galaxys() {
     } = settings(&["--hostname-override=N1", "--container-runtime-endpoint="]);
     assert_eq!(networks_file.to_str(), Some("/etc/galaxy/galaxy.json"));
     assert_eq!(network_conf_dir.to_str(), Some("/etc/cni/net.d/"));
-    assert_eq!(cni_paths, ["/opt/cni/galaxy/bin"]);
+    // And where the installer puts floe's own: clean-ups have no path of a runtime.
+    assert_eq!(cni_paths, ["/opt/cni/galaxy/bin", "/opt/cni/bin"]);
     assert_eq!(node, "n1");
     assert_eq!(socket.to_str(), Some("/var/run/galaxy/galaxy.sock"));
     assert_eq!(state_dir.to_str(), Some("/var/lib/cni/galaxy"));

@@ -63,7 +63,26 @@ impl Scene {
     }
 
     async fn ask(&self, method: Method, path: &str, body: String) -> (u16, String) {
+        self.ask_as("*/*", method, path, body).await
+    }
+
+    /// Asks as the shim does, for an error object.
+    async fn shim(&self, command: &str, container: &str) -> (u16, Value) {
+        let body = body(command, container, &config("1.0.0")).to_string();
+        let accept = "application/json";
+        let (status, text) = self.ask_as(accept, Method::POST, "/cni", body).await;
+        (status, serde_json::from_str(&text).unwrap())
+    }
+
+    async fn ask_as(
+        &self,
+        accept: &str,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> (u16, String) {
         let request = HttpRequest::builder().method(method).uri(path);
+        let request = request.header(ACCEPT, accept);
         let request = request.body(Body::from(body)).unwrap();
         let answer = self.server.clone().router().oneshot(request).await.unwrap();
         let status = answer.status().as_u16();
@@ -169,6 +188,36 @@ async fn a_failure_is_answered_with_500_and_a_reason() {
         (status, &*text),
         (500, "NotAttached: nothing is attached for container c1")
     );
+}
+
+#[tokio::test]
+async fn a_shim_that_accepts_json_gets_the_code_and_the_details_of_the_plugin() {
+    let scene = Scene::new();
+    let error = json!({
+        "code": 101,
+        "msg": "AddressConflict: 10.0.0.5 is already in use by 02:42:0a:00:00:05",
+        "details": "seen on uplink",
+    });
+    scene.plugins.write(
+        "one",
+        &format!("[ $CNI_COMMAND = DEL ] || {{ echo '{error}'; exit 1; }}"),
+    );
+    let (status, answer) = scene.shim("ADD", "c1").await;
+    assert_eq!(status, 500);
+    assert_eq!(
+        answer,
+        json!({
+            "cniVersion": "1.0.0",
+            "code": 101,
+            "msg": "AddressConflict: fail to establish network one: \
+                    10.0.0.5 is already in use by 02:42:0a:00:00:05",
+            "details": "seen on uplink",
+        })
+    );
+    let (status, answer) = scene.shim("CHECK", "c1").await;
+    assert_eq!((status, &answer["code"]), (500, &json!(104)));
+    let (status, answer) = scene.shim("ADD", "").await;
+    assert_eq!((status, &answer["code"]), (400, &json!(4)));
 }
 
 #[tokio::test]

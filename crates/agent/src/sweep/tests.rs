@@ -1,6 +1,9 @@
 use std::{collections::BTreeSet, sync::Mutex};
 
-use floe_core::node::stale::{GRACE, HostLink, HostRoute, LinkKind};
+use floe_core::node::{
+    notes::file_name,
+    stale::{GRACE, HostLink, HostRoute, LinkKind},
+};
 use floe_shell::mock::Server;
 use futures::FutureExt as _;
 use tempfile::TempDir;
@@ -46,7 +49,7 @@ struct Node {
     turns: Turns,
     states: States,
     inbox: Inbox,
-    detached: Arc<Mutex<BTreeSet<String>>>,
+    detached: Arc<Mutex<BTreeSet<Forgotten>>>,
     suspects: Suspects,
     now: Duration,
     folder: TempDir,
@@ -72,12 +75,21 @@ impl Node {
         let turns = Turns::default();
         let (events, inbox) = events::channel();
         let detached = Arc::new(Mutex::new(BTreeSet::new()));
-        let (noted, files) = (Arc::clone(&detached), states.clone());
-        let detach: Detach = Arc::new(move |container: String| {
-            let (noted, files) = (Arc::clone(&noted), files.clone());
+        let plugins = folder.path().join("floe");
+        let (done, files, state) = (Arc::clone(&detached), states.clone(), plugins.clone());
+        let detach: Detach = Arc::new(move |forgotten: Forgotten| {
+            let (done, files, state) = (Arc::clone(&done), files.clone(), state.clone());
             async move {
-                files.remove(&container).await.unwrap();
-                noted.lock().unwrap().insert(container);
+                match &forgotten {
+                    Forgotten::Container(container) => files.remove(container).await.unwrap(),
+                    // As a plugin that does not know its own notes.
+                    Forgotten::Note(note) if note.kind == "forgetful" => {}
+                    Forgotten::Note(note) => {
+                        let folder = state.join(note.topic.folder());
+                        std::fs::remove_file(folder.join(file_name(&note.attachment))).unwrap();
+                    }
+                }
+                done.lock().unwrap().insert(forgotten);
                 Ok(())
             }
             .boxed()
@@ -89,6 +101,7 @@ impl Node {
             pods: Pods::new(Server::default().client()),
             events,
             node: "n1".into(),
+            plugins,
             detach,
             host: Arc::clone(&host) as Arc<dyn Host>,
         };
@@ -116,6 +129,15 @@ impl Node {
     fn links(&self) -> Vec<String> {
         let network = self.host.network.lock().unwrap();
         network.links.iter().map(|it| it.name.clone()).collect()
+    }
+
+    /// A note of a virtual function that a container has.
+    fn note(&self, container: &str, kind: &str) -> PathBuf {
+        let path = self.folder.path().join("floe/functions");
+        std::fs::create_dir_all(&path).unwrap();
+        let path = path.join(format!("{container}:eth1.json"));
+        std::fs::write(&path, format!(r#"{{"network":"fast","kind":"{kind}"}}"#)).unwrap();
+        path
     }
 
     /// A state file that is old enough not to be spared.
@@ -150,7 +172,7 @@ async fn leftovers_go_after_two_looks_and_are_told() {
     assert!(node.host.network.lock().unwrap().routes.is_empty());
     assert_eq!(
         *node.detached.lock().unwrap(),
-        BTreeSet::from(["gone".into()])
+        BTreeSet::from([Forgotten::Container("gone".into())])
     );
     assert!(node.states.read("gone").await.unwrap().is_none());
     let news = node.inbox.so_far();
@@ -177,6 +199,43 @@ async fn leftovers_go_after_two_looks_and_are_told() {
         ]
     );
     assert!(news.iter().all(|it| it.about == events::node("n1")));
+}
+
+#[tokio::test]
+async fn what_a_plugin_noted_goes_by_its_del_after_two_looks() {
+    let mut node = Node::new();
+    let stays = node.note("alive", "galaxy-k8s-sriov");
+    let goes = node.note("gone", "galaxy-k8s-sriov");
+    node.look(Duration::ZERO).await;
+    assert!(goes.exists() && node.detached.lock().unwrap().is_empty());
+    node.look(GRACE).await;
+    assert!(stays.exists() && !goes.exists());
+    let detached = node.detached.lock().unwrap().clone();
+    assert_eq!(detached.len(), 1);
+    let Some(Forgotten::Note(found)) = detached.first() else {
+        panic!("{detached:?}");
+    };
+    assert_eq!(
+        (&*found.attachment.container, &*found.attachment.ifname),
+        ("gone", "eth1")
+    );
+    assert_eq!(
+        (&*found.network, &*found.kind),
+        ("fast", "galaxy-k8s-sriov")
+    );
+    assert_eq!(node.inbox.so_far()[0].reason, "StaleNote");
+}
+
+#[tokio::test]
+async fn a_note_that_its_plugin_leaves_is_not_told_as_removed() {
+    let mut node = Node::new();
+    let stays = node.note("gone", "forgetful");
+    node.look(Duration::ZERO).await;
+    node.look(GRACE).await;
+    assert_eq!(node.detached.lock().unwrap().len(), 1);
+    assert!(stays.exists());
+    let news = node.inbox.so_far();
+    assert!(news.iter().all(|it| it.reason != "StaleNote"), "{news:?}");
 }
 
 #[tokio::test]

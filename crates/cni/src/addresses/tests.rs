@@ -57,6 +57,21 @@ fn addresses_of_the_arguments_go_before_an_ipam_plugin() {
 }
 
 #[test]
+fn addresses_of_the_configuration_go_after_the_arguments_and_before_an_ipam_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = r#","ipam":{"type":"pool"},
+        "args":{"cni":{"ipinfos":[{"ip":"10.0.0.6/24","vlan":3,"gateway":"10.0.0.1"}]}}"#;
+    let found = gather(folder.path(), "K8S_POD_NAME=p", members).unwrap();
+    assert_eq!(found.ipam, None);
+    assert_eq!((found.infos.len(), found.infos[0].vlan), (1, 3));
+    let found = gather(folder.path(), IPINFOS, members).unwrap();
+    assert_eq!((found.infos.len(), found.infos[0].vlan), (1, 2));
+    let empty = r#","ipam":{"type":"pool"},"args":{"cni":{"ipinfos":[]}}"#;
+    let error = gather(folder.path(), "", empty).unwrap_err();
+    assert_eq!((error.code.number(), error.reason), (7, "EmptyIpInfos"));
+}
+
+#[test]
 fn without_any_source_there_is_no_address() {
     let folder = tempfile::tempdir().unwrap();
     let error = gather(folder.path(), "", "").unwrap_err();

@@ -38,7 +38,7 @@ fn talk(mut stream: UnixStream, path: &str, json: &str, deadline: Instant) -> io
     let length = json.len();
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: galaxy\r\nConnection: close\r\n\
-         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+         Accept: application/json\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
     );
     stream.set_write_timeout(Some(left(deadline)?))?;
     stream.write_all(head.as_bytes())?;

@@ -56,16 +56,20 @@ fn answer(listener: UnixListener, status: &str, body: &str) -> mpsc::Receiver<St
         let (stream, _) = listener.accept().unwrap();
         let mut reader = BufReader::new(&stream);
         let mut length = 0;
+        let mut wants_error_objects = false;
         loop {
             let mut line = String::new();
             reader.read_line(&mut line).unwrap();
             if let Some(text) = line.strip_prefix("Content-Length: ") {
                 length = text.trim().parse().unwrap();
             }
+            wants_error_objects |= line == "Accept: application/json\r\n";
             if line == "\r\n" {
                 break;
             }
         }
+        // Without it the agent answers with a text, and codes are lost.
+        assert!(wants_error_objects);
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
         (&stream).write_all(answer.as_bytes()).unwrap();
@@ -111,14 +115,20 @@ fn a_refusal_of_the_agent_is_told_with_its_words() {
 #[test]
 fn an_error_object_of_the_agent_keeps_its_code_and_reason() {
     let folder = tempfile::tempdir().unwrap();
-    let body =
-        r#"{"code":101,"msg":"AddressConflict: 10.0.0.5 is already in use by 02:00:00:00:00:01"}"#;
+    let body = r#"{"code":101,"details":"more","msg":
+        "AddressConflict: fail to establish network a: 10.0.0.5 is already in use by 02:00:00:00:00:01"}"#;
     let heard = answer(listen(folder.path()), "500 Internal", body);
     let error = ask(&agent(folder.path(), LONG), Command::Add, "1.0.0").unwrap_err();
     assert_eq!(
         (error.code, error.reason),
         (Code::AddressConflict, "AddressConflict")
     );
+    assert_eq!(
+        error.message,
+        "galaxy returns: fail to establish network a: \
+         10.0.0.5 is already in use by 02:00:00:00:00:01"
+    );
+    assert_eq!(error.details, "more");
     heard.recv_timeout(LONG).unwrap();
 }
 

@@ -105,12 +105,17 @@ impl CniArgs {
         let Some(text) = self.get(IPINFOS).filter(|text| !text.trim().is_empty()) else {
             return Ok(None);
         };
-        let infos: Vec<IpInfo> = serde_json::from_str::<Option<_>>(text)
-            .map_err(|error| CniArgsError::Addresses(shortened(&error.to_string())))?
-            .unwrap_or_default();
-        check(&infos)?;
-        Ok(Some(infos))
+        read(text).map(Some)
     }
+}
+
+/// Reads the addresses that `ipinfos` has, wherever it stands: at least one.
+pub(super) fn read(text: &str) -> Result<Vec<IpInfo>, CniArgsError> {
+    let infos: Vec<IpInfo> = serde_json::from_str::<Option<_>>(text)
+        .map_err(|error| CniArgsError::Addresses(shortened(&error.to_string())))?
+        .unwrap_or_default();
+    check(&infos)?;
+    Ok(infos)
 }
 
 impl fmt::Display for CniArgs {

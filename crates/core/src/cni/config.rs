@@ -6,13 +6,14 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
+    args::{self, CniArgsError, IPINFOS},
     call::{Command, is_identifier, is_ifname},
     error::{CniError, Code},
     object::Object,
     result::{Dns, Outcome},
     version::Version,
 };
-use crate::ipam::args::{folded, shortened};
+use crate::ipam::args::{IpInfo, folded, shortened};
 
 /// A network configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +116,29 @@ impl NetConf {
     /// nothing. The exact name goes first.
     pub fn member<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T, CniError> {
         Ok(read(&self.members, name)?.unwrap_or_default())
+    }
+
+    /// The addresses in `ipinfos` of `args.cni`, if it is there: at least one. Multus
+    /// puts the `cni-args` of a pod's annotation there, and nothing into `CNI_ARGS`.
+    ///
+    /// The list may also be written as a text, as in `CNI_ARGS`.
+    pub fn addresses(&self) -> Result<Option<Vec<IpInfo>>, CniError> {
+        let args = self.members.get("args").and_then(|args| args.get("cni"));
+        let text = match args.and_then(|args| args.get(IPINFOS)) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) if text.trim().is_empty() => return Ok(None),
+            Some(Value::String(text)) => text.clone(),
+            Some(json) => json.to_string(),
+        };
+        let infos = args::read(&text).map_err(|error| {
+            let message = if let CniArgsError::Addresses(why) = &error {
+                format!("ipinfos in args.cni: {why}")
+            } else {
+                error.to_string()
+            };
+            CniError::new(Code::InvalidConfiguration, error.reason(), message)
+        });
+        infos.map(Some)
     }
 }
 

@@ -62,7 +62,7 @@ pub enum Code {
 /// Reasons that do not belong to a code alone, of the plugins and of the agent. An error
 /// that one part of floe hands on from another keeps its reason only if it is here or the
 /// reason of a code; of any other the text stays, but it counts as `DelegateFailed`.
-const REASONS: [&str; 32] = [
+const REASONS: [&str; 44] = [
     NO_ADDRESS,
     "InvalidArgs",
     "InvalidIpInfos",
@@ -95,6 +95,18 @@ const REASONS: [&str; 32] = [
     "NetworkLoops",
     "NotAttached",
     "DetachFailed",
+    "PodNotFound",
+    "PodReplaced",
+    "PodUnreadable",
+    "InvalidNetworks",
+    "SameInterface",
+    "NoNetwork",
+    "InvalidRange",
+    "EmptyRangeList",
+    "TooManyRanges",
+    "StateUnavailable",
+    "StateMalformed",
+    "MalformedRequest",
 ];
 
 const NO_ADDRESS: &str = "NoAddress";

@@ -81,8 +81,10 @@ pub fn temporary(container: &str) -> String {
 pub struct HostVeth<'a> {
     /// The characters of the container.
     pub id: &'a str,
-    /// The suffix, `-l<number>` or `-u<number>`; empty for galaxy's overlay
-    /// plugins, whose links are not floe's to remove.
+    /// The suffix, `-l<number>` or `-u<number>`; empty for galaxy's overlay plugins.
+    /// While their container lives such links are their own plugins' to remove. Of a
+    /// container that is gone they go with everything else, see
+    /// [`stale`](super::stale).
     pub suffix: &'a str,
 }
 

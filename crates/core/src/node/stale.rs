@@ -1,6 +1,6 @@
 //! What is left over of containers that are gone.
 //!
-//! A lost DEL, a crash or a reboot leaves links, routes, VFs and state files behind.
+//! A lost DEL, a crash or a reboot leaves links, routes, notes and state files behind.
 //! They are found by comparing what the node has with what its container runtime
 //! runs. Taking the network from a container that runs is far worse than a leftover,
 //! so much has to come together: the runtime was asked and answered believably, twice
@@ -18,7 +18,10 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::names::{Alias, HostVeth, NAME_MAX};
+use super::{
+    names::{Alias, HostVeth, NAME_MAX},
+    notes::Note,
+};
 use crate::{cni::call::is_identifier, lease::Moment};
 
 /// How long a container must be unknown to its runtime before its leftovers go, and
@@ -43,8 +46,8 @@ pub struct Observation {
     pub states: Vec<StateFile>,
     /// Links on the host.
     pub links: Vec<HostLink>,
-    /// VFs that are lent to containers.
-    pub vfs: Vec<LentVf>,
+    /// Notes of plugins.
+    pub notes: Vec<Note>,
     /// Routes on the host that were made for containers.
     pub routes: Vec<HostRoute>,
 }
@@ -97,17 +100,6 @@ pub enum LinkKind {
     Other,
 }
 
-/// A VF that a container got.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LentVf {
-    /// The device that it is a part of.
-    pub device: String,
-    /// Its number.
-    pub index: u32,
-    /// The container.
-    pub container: String,
-}
-
 /// A route on the host to an address of a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostRoute {
@@ -147,8 +139,8 @@ pub struct Plan {
 pub enum Operation {
     /// Run the DELs that the state file of this container tells, then remove it.
     Detach(String),
-    /// Give a VF back to the host.
-    ReturnVf(LentVf),
+    /// Run the DEL of the plugin that wrote this note.
+    DetachNoted(Note),
     /// Remove a route.
     RemoveRoute(HostRoute),
     /// Remove a link, if index and name are still the same.
@@ -182,7 +174,7 @@ impl Operation {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Detach(_) => "StaleState",
-            Self::ReturnVf(_) => "StaleVf",
+            Self::DetachNoted(_) => "StaleNote",
             Self::RemoveRoute(_) => "StaleRoute",
             Self::RemoveLink(_) => "StaleLink",
         }
@@ -193,10 +185,13 @@ impl fmt::Display for Operation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Detach(container) => write!(out, "detach container {container}"),
-            Self::ReturnVf(vf) => write!(
+            Self::DetachNoted(note) => write!(
                 out,
-                "return VF {} of {} from container {}",
-                vf.index, vf.device, vf.container
+                "detach {} of container {} from network {}, as its note in {} says",
+                note.attachment.ifname,
+                note.attachment.container,
+                note.network,
+                note.topic.folder()
             ),
             Self::RemoveRoute(route) => write!(
                 out,
@@ -283,8 +278,14 @@ fn traces(seen: &Observation) -> BTreeMap<Owner, Vec<Operation>> {
         let operation = Operation::Detach(state.container.clone());
         note(container(&state.container), operation);
     }
-    for vf in &seen.vfs {
-        note(container(&vf.container), Operation::ReturnVf(vf.clone()));
+    // The DELs of a state file remove the notes of its container too. One that they
+    // leave is seen without the file the next time.
+    let has_state = |id: &str| seen.states.iter().any(|state| state.container == id);
+    for found in &seen.notes {
+        let id = &found.attachment.container;
+        if !has_state(id) {
+            note(container(id), Operation::DetachNoted(found.clone()));
+        }
     }
     for route in &seen.routes {
         let operation = Operation::RemoveRoute(route.clone());

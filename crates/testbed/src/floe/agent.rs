@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{DEPLOY, NAMESPACE, apply_definitions, tag_of};
+use super::{DEPLOY, NAMESPACE, apply_definitions, example, tag_of};
 use crate::cluster::Cluster;
 use crate::command;
 use crate::host::sibling_program;
@@ -18,6 +18,17 @@ pub const AGENT: &str = "app.kubernetes.io/name=floe-agent";
 /// Installs the agents with a `galaxy.json`, or upgrades them, and waits until all are
 /// ready. From then on every new pod comes to them.
 pub fn install(cluster: &Cluster, networks: &str) -> Result<()> {
+    configure(cluster, networks)?;
+    roll_out(cluster)
+}
+
+/// As [`install`], with the sample in `deploy/examples`.
+pub fn install_example(cluster: &Cluster) -> Result<()> {
+    cluster.apply(&example("networks")?, NAMESPACE)?;
+    roll_out(cluster)
+}
+
+fn roll_out(cluster: &Cluster) -> Result<()> {
     let mut image = Image::empty();
     image
         .program(&sibling_program("floe-agent")?, "floe-agent")?
@@ -26,7 +37,6 @@ pub fn install(cluster: &Cluster, networks: &str) -> Result<()> {
         .store(&cluster.paths().registry(), &["floe/agent"])
         .context("cannot make the image of floe-agent")?;
     apply_definitions(cluster)?;
-    configure(cluster, networks)?;
     let manifest = fs::read_to_string(Path::new(DEPLOY).join("agent.yaml"))?;
     let manifest = manifest.replace("floe/agent:dev", &format!("floe/agent:{}", tag_of(&digest)));
     cluster.apply(&for_testbed(&manifest)?, NAMESPACE)?;

@@ -1,6 +1,10 @@
 //! DEL.
 
 use axum::http::Method;
+use floe_core::{
+    cni::config::Attachment,
+    node::notes::{Note, Topic},
+};
 use floe_shell::mock::Fault;
 
 use super::*;
@@ -127,4 +131,27 @@ async fn the_namespace_of_a_forgotten_container_is_the_noted_one_while_it_is_the
     node.attacher.del_forgotten("c1").await.unwrap();
     let there = format!("netns={}", node.folder.path().display());
     assert_eq!(node.plugins.lines("seen.netns"), ["netns=", &there]);
+}
+
+#[tokio::test]
+async fn a_note_is_enough_for_the_del_of_its_plugin() {
+    let node = Node::new();
+    let mut lost = Note {
+        topic: Topic::Functions,
+        attachment: Attachment {
+            container: "c1".into(),
+            ifname: "eth1".into(),
+        },
+        network: "fast".into(),
+        kind: "one".into(),
+    };
+    node.attacher.del_noted(&lost).await.unwrap();
+    assert_eq!(node.calls(), ["DEL one c1 eth1"]);
+    assert_eq!(
+        node.inputs("one"),
+        [json!({ "cniVersion": "1.1.0", "name": "fast", "type": "one" })]
+    );
+    lost.kind = "../one".into();
+    let error = node.attacher.del_noted(&lost).await.unwrap_err();
+    assert_eq!(error.reason(), "InvalidConfiguration");
 }

@@ -197,6 +197,49 @@ fn valid_attachments_are_read_or_refused_as_a_whole() {
     }
 }
 
+#[test]
+fn addresses_of_multus_are_read_like_those_of_cni_args() {
+    let addresses = |args: Value| {
+        let conf = json!({"name": "net", "type": "galaxy-k8s-vlan", "args": args});
+        let conf = NetConf::parse(conf.to_string().as_bytes()).unwrap();
+        conf.addresses()
+    };
+    let list = json!([{"ip": "10.0.0.5/24", "vlan": 2, "gateway": "10.0.0.1"}]);
+    for told in [list.clone(), json!(list.to_string())] {
+        let found = addresses(json!({"cni": {"ipinfos": told}}))
+            .unwrap()
+            .unwrap();
+        assert_eq!(serde_json::to_value(found).unwrap(), list);
+    }
+    // What others put there is theirs.
+    for other in [
+        json!(null),
+        json!({}),
+        json!("x"),
+        json!({"cni": null}),
+        json!({"cni": ["x"]}),
+        json!({"cni": {"ips": ["10.0.0.5"]}}),
+        json!({"cni": {"ipinfos": null}}),
+        json!({"cni": {"ipinfos": " "}}),
+    ] {
+        assert_eq!(addresses(other.clone()).unwrap(), None, "{other}");
+    }
+    for (bad, reason, part) in [
+        (json!([]), "EmptyIpInfos", "empty ipInfos"),
+        (json!({}), "InvalidIpInfos", "ipinfos in args.cni: "),
+        (json!("["), "InvalidIpInfos", "ipinfos in args.cni: "),
+        (
+            json!([{"ip": "127.0.0.1/8", "gateway": "10.0.0.1"}]),
+            "InvalidIpInfos",
+            "127.0.0.1 cannot be the address of a pod",
+        ),
+    ] {
+        let error = addresses(json!({"cni": {"ipinfos": bad}})).unwrap_err();
+        assert_eq!((error.code.number(), error.reason), (7, reason), "{bad}");
+        assert!(error.message.contains(part), "{error}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

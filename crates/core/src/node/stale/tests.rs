@@ -1,4 +1,5 @@
 use super::*;
+use crate::{cni::config::Attachment, node::notes::Topic};
 
 /// Ids as a runtime gives them: long, and different early.
 const OLD: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -57,7 +58,7 @@ fn node() -> Observation {
         busy: BTreeSet::new(),
         states: Vec::new(),
         links: Vec::new(),
-        vfs: Vec::new(),
+        notes: Vec::new(),
         routes: Vec::new(),
     }
 }
@@ -82,18 +83,6 @@ fn everything_of_a_container_that_is_gone_goes_its_state_first() {
     let seen = Observation {
         states: vec![state(OLD, None), state(NEW, None)],
         links: vec![own_veth(OLD), own_veth(NEW)],
-        vfs: vec![
-            LentVf {
-                device: "ens1".into(),
-                index: 3,
-                container: OLD.into(),
-            },
-            LentVf {
-                device: "ens1".into(),
-                index: 4,
-                container: NEW.into(),
-            },
-        ],
         routes: vec![HostRoute {
             dst: "10.0.0.5/32".parse().unwrap(),
             device: "v-h012345678-u0".into(),
@@ -105,7 +94,6 @@ fn everything_of_a_container_that_is_gone_goes_its_state_first() {
         goes_after(60, &seen),
         [
             format!("detach container {OLD}"),
-            format!("return VF 3 of ens1 from container {OLD}"),
             format!("remove route 10.0.0.5/32 dev v-h012345678-u0 of container {OLD}"),
             "remove link v-h012345678-l0".into(),
         ]
@@ -121,10 +109,74 @@ fn everything_of_a_container_that_is_gone_goes_its_state_first() {
     .iter()
     .map(Operation::reason)
     .collect();
+    assert_eq!(reasons, ["StaleState", "StaleRoute", "StaleLink"]);
+}
+
+#[test]
+fn a_note_without_a_state_file_goes_by_the_del_of_its_plugin_and_before_its_link() {
+    let seen = Observation {
+        notes: vec![note(OLD, Topic::Functions), note(NEW, Topic::Functions)],
+        links: vec![own_veth(OLD)],
+        ..node()
+    };
+    assert_eq!(goes_after(59, &seen), [""; 0]);
     assert_eq!(
-        reasons,
-        ["StaleState", "StaleVf", "StaleRoute", "StaleLink"]
+        goes_after(60, &seen),
+        [
+            format!(
+                "detach eth0 of container {OLD} from network lab, as its note in functions says"
+            ),
+            "remove link v-h012345678-l0".into(),
+        ]
     );
+    let first = decide(&seen, &Suspects::new());
+    let later = Observation { at: at(60), ..seen };
+    let plan = decide(&later, &first.suspects);
+    assert_eq!(plan.operations[0].reason(), "StaleNote");
+}
+
+#[test]
+fn a_note_beside_a_state_file_is_left_to_the_dels_of_the_file() {
+    let seen = Observation {
+        notes: vec![note(OLD, Topic::Proxies)],
+        states: vec![state(OLD, None)],
+        ..node()
+    };
+    let first = decide(&seen, &Suspects::new());
+    let second = Observation { at: at(60), ..seen };
+    let plan = decide(&second, &first.suspects);
+    assert_eq!(texts(&plan), [format!("detach container {OLD}")]);
+    // The file is gone, and its DELs have left the note.
+    let third = Observation {
+        at: at(90),
+        states: Vec::new(),
+        ..second
+    };
+    let plan = decide(&third, &plan.suspects);
+    assert_eq!(plan.operations.len(), 1);
+    assert_eq!(plan.operations[0].reason(), "StaleNote");
+}
+
+#[test]
+fn a_note_of_a_container_that_somebody_works_on_stays() {
+    let seen = Observation {
+        notes: vec![note(OLD, Topic::Functions)],
+        busy: BTreeSet::from([OLD.to_owned()]),
+        ..node()
+    };
+    assert_eq!(goes_after(600, &seen), [""; 0]);
+}
+
+fn note(container: &str, topic: Topic) -> Note {
+    Note {
+        topic,
+        attachment: Attachment {
+            container: container.into(),
+            ifname: "eth0".into(),
+        },
+        network: "lab".into(),
+        kind: "galaxy-k8s-sriov".into(),
+    }
 }
 
 #[test]
