@@ -142,9 +142,14 @@ impl Namespace {
     /// A socket of an address in here.
     pub fn udp(&self, address: IpAddr) -> UdpSocket {
         let address = SocketAddr::new(address, PORT);
-        let socket = self
-            .within(|| UdpSocket::bind(address))
-            .unwrap_or_else(|error| panic!("{address}: {error}"));
+        let bind = || match UdpSocket::bind(address) {
+            Ok(socket) => Some(socket),
+            // The one before is closed, but a process that another test starts at this
+            // moment still has a copy, until it becomes another program.
+            Err(error) if error.kind() == ErrorKind::AddrInUse => None,
+            Err(error) => panic!("{address}: {error}"),
+        };
+        let socket = self.within(|| wait_for("the address of a socket", bind));
         socket.set_read_timeout(Some(RETRY)).unwrap();
         socket
     }
