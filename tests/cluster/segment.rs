@@ -1,5 +1,5 @@
 //! The ground that the node side is tested on: a cluster with an agent on each node,
-//! whose pods get addresses on the segment of the nodes themselves.
+//! whose pods get addresses of both families on the segment of the nodes themselves.
 //!
 //! The kernel of the machine has no VLANs, so that the ranges have none either; the
 //! tagged forms are tested in the guest.
@@ -10,19 +10,6 @@ use floe_testbed::cluster::shared::Shared;
 use floe_testbed::cluster::spec::ClusterSpec;
 use floe_testbed::floe::{self, agent};
 use tokio::sync::{OnceCell, RwLockReadGuard, RwLockWriteGuard};
-
-/// The addresses: of both families, on the segment that nodes and outside host share.
-const CONFIGURATION: &str = r#"
-kind: ConfigMap
-apiVersion: v1
-metadata:
- name: floatingip-config
- namespace: kube-system
-data:
-  floatingips: '[
-    {"nodeSubnets":["10.200.0.0/24"],"ips":["10.200.0.100~10.200.0.180"],"subnet":"10.200.0.0/24","gateway":"10.200.0.1"},
-    {"nodeSubnets":["10.200.0.0/24"],"ips":["fd00:200::100~fd00:200::180"],"subnet":"fd00:200::/64","gateway":"fd00:200::1"}]'
-"#;
 
 /// The networks of each node. The second one routes to its pods, and answers for them
 /// on the bridge of the first: that is there after the first pod of the first network.
@@ -55,7 +42,7 @@ pub async fn alone() -> Result<RwLockWriteGuard<'static, Cluster>> {
 
 async fn prepare(cluster: &Cluster) -> Result<()> {
     let set_up = async || {
-        cluster.apply(CONFIGURATION, floe::NAMESPACE)?;
+        floe::configure_segment(cluster)?;
         floe::install(cluster)?;
         agent::install(cluster, NETWORKS)
     };
