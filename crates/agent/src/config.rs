@@ -208,7 +208,7 @@ struct Flags {
     /// as in `info,floe_agent=debug` [default: info]
     #[arg(
         long, env = "FLOE_LOG_LEVEL", value_name = "FILTER",
-        value_parser = log_level, global = true,
+        value_parser = logs::usable, global = true,
     )]
     log_level: Option<String>,
 
@@ -302,11 +302,6 @@ fn node(flag: &str) -> String {
     let all = [Some(flag.to_owned()), told(), own()];
     let mut all = all.into_iter().flatten().map(|it| it.trim().to_lowercase());
     all.find(|it| !it.is_empty()).unwrap_or_default()
-}
-
-fn log_level(value: &str) -> Result<String, String> {
-    logs::filter(value).map_err(|error| error.to_string())?;
-    Ok(value.to_owned())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::{collections::HashMap, hint::black_box, net::IpAddr};
 
 use anyhow::{Context, Result, ensure};
-use floe_api::extender::{self, Offer, Text, Verdict};
+use floe_api::extender::{self, Offer};
 use floe_core::{
     ipam::{
         ledger::{Ledger, Record},
@@ -15,7 +15,7 @@ use floe_core::{
         owner::AppKind,
         policy::ReleasePolicy,
     },
-    schedule::{claimant::Claimant, filter, refusal::NodeRefusal},
+    schedule::{claimant::Claimant, filter},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -226,21 +226,5 @@ fn answer(
         })
         .collect();
     let sorted = filter::filter(ledger, pod, &offers, Timestamp::UNIX_EPOCH)?;
-    // Both lists are in the order of the offers, and few texts are different.
-    let mut unfit = sorted.unfit.into_iter().peekable();
-    let mut last: Option<(NodeRefusal, Text)> = None;
-    let answer = offer.nodes.judge(|node| {
-        let Some((_, refusal)) = unfit.next_if(|(name, _)| *name == node) else {
-            return Verdict::Fits;
-        };
-        let known = last.take().filter(|(of, _)| *of == refusal);
-        let known = known.unwrap_or_else(|| (refusal, Text::from(&refusal)));
-        let text = last.insert(known).1.clone();
-        if refusal.is_curable_by_preemption() {
-            Verdict::Fails(text)
-        } else {
-            Verdict::Unresolvable(text)
-        }
-    });
-    Ok(serde_json::to_vec(&answer)?)
+    Ok(serde_json::to_vec(&offer.nodes.answer(&sorted))?)
 }

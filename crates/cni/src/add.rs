@@ -24,7 +24,7 @@ use floe_net::{
 use crate::{
     addresses::Addresses,
     ask::{self, Question},
-    fail::{append, fail, kernel, system, unmade},
+    fail::{append, fail, kernel, link_gone, system, unmade},
     host_side,
     plugin::{Plugin, Side},
     pod::{self, Ready, Task},
@@ -212,7 +212,7 @@ impl Attempt<'_> {
                 host_side::skip_kernel_detection(&host_name)?;
             }
             let made = self.host.link(&host_name).map_err(kernel)?;
-            veths.push(Some(made.ok_or_else(|| gone(&host_name))?));
+            veths.push(Some(made.ok_or_else(|| link_gone(&host_name))?));
         }
         Ok(veths)
     }
@@ -383,9 +383,4 @@ fn remove(netlink: &mut Netlink, name: &str) -> Result<(), CniError> {
         Some(link) => netlink.remove(link.index).map(drop).map_err(kernel),
         None => Ok(()),
     }
-}
-
-fn gone(name: &str) -> CniError {
-    let message = format!("{name} was removed as soon as it was made");
-    fail(Code::TryAgainLater, "LinkGone", message)
 }

@@ -15,7 +15,8 @@ use floe_net::{
 };
 
 use crate::{
-    fail::{append, fail, kernel, moving},
+    fail::{append, fail, kernel, link_gone, moving},
+    host_side::up,
     request::Places,
 };
 
@@ -229,7 +230,9 @@ fn make(
     });
     made.map_err(kernel)?;
     let found = host.link(name).map_err(kernel)?;
-    found.map(|link| (link, true)).ok_or_else(|| gone(name))
+    found
+        .map(|link| (link, true))
+        .ok_or_else(|| link_gone(name))
 }
 
 /// The bridge that a device is in.
@@ -252,24 +255,7 @@ fn master(host: &mut Netlink, device: &Link) -> Result<Option<Link>, CniError> {
 
 fn again(host: &mut Netlink, link: &Link) -> Result<Link, CniError> {
     let found = host.link_at(link.index).map_err(kernel)?;
-    found.ok_or_else(|| gone(&link.name))
-}
-
-fn up(host: &mut Netlink, mut link: Link) -> Result<Link, CniError> {
-    if !link.is_up {
-        host.change(link.index, &[LinkChange::Up(true)])
-            .map_err(kernel)?;
-        link.is_up = true;
-    }
-    Ok(link)
-}
-
-fn gone(name: &str) -> CniError {
-    fail(
-        Code::TryAgainLater,
-        "LinkGone",
-        format!("{name} was removed meanwhile"),
-    )
+    found.ok_or_else(|| link_gone(&link.name))
 }
 
 #[cfg(test)]

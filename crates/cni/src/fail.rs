@@ -54,6 +54,12 @@ pub fn system(what: impl fmt::Display) -> impl FnOnce(io::Error) -> CniError {
     move |error| CniError::of(Code::Io, format!("cannot {what}: {error}"))
 }
 
+/// A link that somebody has removed while this call was at work with it.
+pub fn link_gone(name: &str) -> CniError {
+    let message = format!("{name} was removed meanwhile");
+    fail(Code::TryAgainLater, "LinkGone", message)
+}
+
 /// A configuration that cannot be used.
 pub fn invalid(message: impl fmt::Display) -> CniError {
     CniError::of(Code::InvalidConfiguration, message.to_string())

@@ -1,5 +1,5 @@
-//! The host's half of pods that it routes to: sysctls, host routes, and answering for
-//! them on the device.
+//! The host's half: links that are up, and for pods that it routes to sysctls, host
+//! routes, and answering for them on the device.
 
 use std::{
     fs, io,
@@ -11,7 +11,7 @@ use floe_core::{
     ipam::args::IpInfo,
 };
 use floe_net::{
-    netlink::{Link, Neighbour, Netlink, Route},
+    netlink::{Link, LinkChange, Neighbour, Netlink, Route},
     sysctl,
 };
 use ipnet::IpNet;
@@ -54,6 +54,16 @@ pub fn lead(
         }
     }
     Ok(())
+}
+
+/// Sets a link up that is not.
+pub fn up(host: &mut Netlink, mut link: Link) -> Result<Link, CniError> {
+    if !link.is_up {
+        let changes = [LinkChange::Up(true)];
+        host.change(link.index, &changes).map_err(kernel)?;
+        link.is_up = true;
+    }
+    Ok(link)
 }
 
 /// Makes the host answer ARP on a link for whatever it can route to, at once.

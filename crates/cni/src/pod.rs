@@ -12,7 +12,7 @@ use std::{
 
 use floe_core::{
     announce::Mac,
-    cni::error::{CniError, Code},
+    cni::error::CniError,
     ipam::args::IpInfo,
     node::nic::{Nic, NicRoute},
 };
@@ -24,7 +24,7 @@ use ipnet::IpNet;
 
 use crate::{
     ask::{self, Question},
-    fail::{fail, kernel, system},
+    fail::{kernel, link_gone, system},
     host_side::{self, set, set_if_there},
     plugin::parent_down,
 };
@@ -81,10 +81,7 @@ pub fn configure(
     let mut links = Vec::new();
     for task in tasks {
         let found = netlink.link(&task.nic.name).map_err(kernel)?;
-        let link = found.ok_or_else(|| {
-            let message = format!("{} is not in the pod any more", task.nic.name);
-            fail(Code::TryAgainLater, "LinkGone", message)
-        })?;
+        let link = found.ok_or_else(|| link_gone(&task.nic.name))?;
         prepare(task, tasks.len() > 1)?;
         let changes = [LinkChange::Alias(task.alias), LinkChange::Up(true)];
         netlink.change(link.index, &changes).map_err(kernel)?;

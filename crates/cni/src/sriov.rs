@@ -36,7 +36,7 @@ use crate::{
     add,
     addresses::{self, Addresses},
     check, del,
-    fail::{append, fail, invalid, kernel, system, unclean},
+    fail::{append, fail, invalid, kernel, link_gone, system, unclean},
     plugin::{self, Options},
     pod::{self, Task},
     request::{Places, Request},
@@ -227,10 +227,8 @@ impl Sriov {
             vlan: nic.vlan,
         };
         host.change(card.index, &[vlan]).map_err(kernel)?;
-        let link = host.link(&leased.link).map_err(kernel)?.ok_or_else(|| {
-            let message = format!("virtual function {} is gone", leased.link);
-            fail(Code::TryAgainLater, "LinkGone", message)
-        })?;
+        let link = host.link(&leased.link).map_err(kernel)?;
+        let link = link.ok_or_else(|| link_gone(&leased.link))?;
         let down = [LinkChange::Up(false), LinkChange::Alias(alias)];
         host.change(link.index, &down).map_err(kernel)?;
         if let Some(mtu) = self.options.mtu {

@@ -4,10 +4,11 @@ use floe_core::{
     cni::error::{CniError, Code},
     node::moves::VLAN_ALIAS,
 };
-use floe_net::netlink::{Link, LinkChange, LinkKind, Netlink, NewKind, NewLink};
+use floe_net::netlink::{Link, LinkKind, Netlink, NewKind, NewLink};
 
 use crate::{
-    fail::{fail, kernel, unmade},
+    fail::{fail, kernel, link_gone, unmade},
+    host_side::up,
     request::Places,
 };
 
@@ -44,7 +45,7 @@ pub fn ensure(
     });
     made.map_err(unmade(Some("8021q")))?;
     let found = host.link(&name).map_err(kernel)?;
-    found.ok_or_else(|| gone(&name))
+    found.ok_or_else(|| link_gone(&name))
 }
 
 /// The only VLAN device of the host with this id, up.
@@ -89,21 +90,4 @@ fn of_parent(
         return Err(fail(Code::Kernel, "LinkNameTaken", message));
     }
     Ok(found)
-}
-
-fn up(host: &mut Netlink, mut link: Link) -> Result<Link, CniError> {
-    if !link.is_up {
-        host.change(link.index, &[LinkChange::Up(true)])
-            .map_err(kernel)?;
-        link.is_up = true;
-    }
-    Ok(link)
-}
-
-fn gone(name: &str) -> CniError {
-    fail(
-        Code::TryAgainLater,
-        "LinkGone",
-        format!("{name} was removed as soon as it was made"),
-    )
 }

@@ -198,7 +198,7 @@ struct Flags {
     /// per module as in `info,floe_controller=debug` [default: info]
     #[arg(
         long, env = "FLOE_LOG_LEVEL", value_name = "FILTER",
-        value_parser = log_level,
+        value_parser = logs::usable,
     )]
     log_level: Option<String>,
 
@@ -301,11 +301,6 @@ impl Flags {
             timing,
         })
     }
-}
-
-fn log_level(value: &str) -> Result<String, String> {
-    logs::filter(value).map_err(|error| error.to_string())?;
-    Ok(value.to_owned())
 }
 
 fn duration(value: &str) -> Result<Duration, String> {

@@ -12,13 +12,14 @@ use floe_api::extender::{
 };
 use floe_core::schedule::{
     filter::{self, Sorted},
-    preempt, score,
+    preempt,
+    refusal::NodeRefusal,
+    score,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::debug;
 
-use self::texts::{Texts, most_telling};
 use crate::{
     claims::{Claim, ClaimError, Claims},
     clock,
@@ -29,8 +30,6 @@ use crate::{
     turns::Turns,
     waiting::Waiting,
 };
-
-mod texts;
 
 /// How long what filter promises is set aside. The scheduler binds within
 /// milliseconds, unless other plugins let the pod wait.
@@ -205,7 +204,7 @@ impl Desk {
                 if let Some(refusal) = most_telling(&sorted) {
                     self.reporter.waits(&claim.pod, refusal.reason(), &refusal);
                 }
-                (judge(&sorted, nodes), true)
+                (nodes.answer(&sorted), true)
             }
             Err(refusal) => {
                 self.reporter.waits(&claim.pod, refusal.reason(), &refusal);
@@ -242,27 +241,25 @@ impl Desk {
     }
 }
 
+/// If no node will do, the refusal that tells most about what the pod waits for.
+fn most_telling(sorted: &Sorted<'_>) -> Option<NodeRefusal> {
+    if !sorted.fit.is_empty() {
+        return None;
+    }
+    let refusals = sorted.unfit.iter().map(|(_, refusal)| *refusal);
+    refusals.min_by_key(|refusal| match refusal {
+        NodeRefusal::KeptElsewhere { .. } => 0,
+        NodeRefusal::SpareElsewhere { .. } => 1,
+        NodeRefusal::NoAddressLeft => 2,
+        NodeRefusal::NotConfigured { .. } => 3,
+        NodeRefusal::UnknownNode => 4,
+    })
+}
+
 /// Every node fails for the same reason, which no preemption can cure.
 fn nowhere<'a>(nodes: &'a Nodes<'a>, text: &str) -> FilterAnswer<'a> {
     let text = Text::from(text);
     nodes.judge(|_| Verdict::Unresolvable(text.clone()))
-}
-
-/// The answer, node by node. Both lists have the order of the nodes.
-fn judge<'a>(sorted: &Sorted<'_>, nodes: &'a Nodes<'a>) -> FilterAnswer<'a> {
-    let mut texts = Texts::default();
-    let mut unfit = sorted.unfit.iter().peekable();
-    nodes.judge(|node| {
-        let Some((_, refusal)) = unfit.next_if(|(name, _)| *name == node) else {
-            return Verdict::Fits;
-        };
-        let text = texts.of(*refusal);
-        if refusal.is_curable_by_preemption() {
-            Verdict::Fails(text)
-        } else {
-            Verdict::Unresolvable(text)
-        }
-    })
 }
 
 #[cfg(test)]

@@ -23,6 +23,12 @@ pub fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
     EnvFilter::try_new(format!("{quiet},{directives}"))
 }
 
+/// Directives that can be used, for a flag to be refused where it is read.
+pub fn usable(directives: &str) -> Result<String, String> {
+    filter(directives).map_err(|error| error.to_string())?;
+    Ok(directives.to_owned())
+}
+
 /// Starts logging; to be called once.
 pub fn start(format: Format, filter: EnvFilter) {
     let lines = fmt::layer().with_writer(std::io::stderr);

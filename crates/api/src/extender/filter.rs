@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use floe_core::schedule::{filter::Sorted, refusal::NodeRefusal};
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -91,6 +92,23 @@ impl Nodes<'_> {
         }
     }
 
+    /// The answer that a decision gives, whose lists have the order of the nodes.
+    pub fn answer<'a>(&'a self, sorted: &Sorted<'_>) -> FilterAnswer<'a> {
+        let mut texts = Texts::default();
+        let mut unfit = sorted.unfit.iter().peekable();
+        self.judge(|node| {
+            let Some((_, refusal)) = unfit.next_if(|(name, _)| *name == node) else {
+                return Verdict::Fits;
+            };
+            let text = texts.of(*refusal);
+            if refusal.is_curable_by_preemption() {
+                Verdict::Fails(text)
+            } else {
+                Verdict::Unresolvable(text)
+            }
+        })
+    }
+
     /// The answer for a pod that is none of floe's business: every node fits.
     pub fn pass(&self) -> FilterAnswer<'_> {
         self.judge(|_| Verdict::Fits)
@@ -109,6 +127,21 @@ impl Nodes<'_> {
             failed_and_unresolvable_nodes: Reasons::default(),
             error: error.into(),
         }
+    }
+}
+
+/// The texts of one answer. Neighbours are mostly refused for the same reason.
+#[derive(Default)]
+pub(super) struct Texts {
+    last: Option<(NodeRefusal, Text)>,
+}
+
+impl Texts {
+    /// The text of a refusal.
+    pub fn of(&mut self, refusal: NodeRefusal) -> Text {
+        let last = self.last.take().filter(|(of, _)| *of == refusal);
+        let last = last.unwrap_or_else(|| (refusal, Text::from(&refusal)));
+        self.last.insert(last).1.clone()
     }
 }
 

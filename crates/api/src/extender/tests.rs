@@ -1,8 +1,9 @@
 //! The bodies have the shape of those that a kube-scheduler 1.34 was seen to
 //! send, with fewer members in pods and nodes.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, net::IpAddr};
 
+use floe_core::schedule::refusal::NodeRefusal;
 use serde_json::{Value, json};
 
 use super::*;
@@ -291,4 +292,24 @@ fn a_body_that_is_no_preemption_is_refused() {
     assert!(error::<PreemptRequest>("{}").contains("missing field `Pod`"));
     let uidless = FULL_VICTIMS.replace(r#""uid": "u2""#, r#""name": "b""#);
     assert!(error::<PreemptRequest>(&uidless).contains("missing field `uid`"));
+}
+
+#[test]
+fn the_same_refusal_has_the_same_words() {
+    let ip = IpAddr::from([10, 0, 0, 1]);
+    let other = IpAddr::from([10, 0, 0, 2]);
+    let refusals = [
+        NodeRefusal::NoAddressLeft,
+        NodeRefusal::KeptElsewhere { ip },
+        NodeRefusal::KeptElsewhere { ip },
+        NodeRefusal::UnknownNode,
+        NodeRefusal::KeptElsewhere { ip: other },
+        NodeRefusal::SpareElsewhere { ip: other },
+        NodeRefusal::NotConfigured { address: ip },
+    ];
+    let mut texts = filter::Texts::default();
+    for refusal in refusals {
+        let json = serde_json::to_string(&refusal.to_string()).unwrap();
+        assert_eq!(format!("{:?}", texts.of(refusal)), json);
+    }
 }

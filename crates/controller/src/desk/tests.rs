@@ -1,5 +1,5 @@
 use floe_api::extender::parse;
-use floe_core::{ipam::names, schedule::refusal::NodeRefusal};
+use floe_core::ipam::names;
 use serde_json::{Value, json};
 
 use super::*;
@@ -259,24 +259,4 @@ async fn a_new_node_is_known_at_the_next_question() {
         filter(&scene, &pod, &["n9"]).await["nodenames"],
         json!(["n9"])
     );
-}
-
-#[test]
-fn the_same_refusal_has_the_same_words() {
-    let ip = IpAddr::from([10, 0, 0, 1]);
-    let other = IpAddr::from([10, 0, 0, 2]);
-    let refusals = [
-        NodeRefusal::NoAddressLeft,
-        NodeRefusal::KeptElsewhere { ip },
-        NodeRefusal::KeptElsewhere { ip },
-        NodeRefusal::UnknownNode,
-        NodeRefusal::KeptElsewhere { ip: other },
-        NodeRefusal::SpareElsewhere { ip: other },
-        NodeRefusal::NotConfigured { address: ip },
-    ];
-    let mut texts = Texts::default();
-    for refusal in refusals {
-        let json = serde_json::to_string(&refusal.to_string()).unwrap();
-        assert_eq!(format!("{:?}", texts.of(refusal)), json);
-    }
 }
