@@ -30,6 +30,7 @@ mod reservations;
 mod restarts;
 mod returning;
 mod rollout;
+mod schema;
 mod segment;
 mod services;
 mod several;

@@ -20,7 +20,7 @@ pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "galaxy.k8s.io/v1alpha1";
 
 /// Reads null as the zero value, as Go does.
-fn null_is_zero<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn null_is_zero<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
     D: Deserializer<'de>,

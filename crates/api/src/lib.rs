@@ -14,6 +14,7 @@
 //! - [`floe`]: the resources of floe's own group, `floe.dev/v1alpha1`.
 //! - [`crds`]: the definitions of both for the API server.
 //! - [`extender`]: what kube-scheduler asks and what it is answered.
+//! - [`rest`]: the bodies of the management API.
 //! - [`labels`]: names of labels and annotations.
 
 #![forbid(unsafe_code)]
@@ -23,3 +24,4 @@ pub mod extender;
 pub mod floe;
 pub mod galaxy;
 pub mod labels;
+pub mod rest;

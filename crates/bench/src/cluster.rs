@@ -9,12 +9,9 @@
 //! 3. [`calls`]: how long a filter call takes, over HTTP.
 //! 4. [`binds`]: how many pods it binds each second.
 
-mod bare;
 mod binds;
 mod calls;
-mod line;
-mod program;
-mod records;
+pub mod records;
 mod start;
 
 use anyhow::{Context as _, Result};
@@ -23,7 +20,11 @@ use floe_testbed::{
     progress::Step,
 };
 
-use crate::{scene::Size, table::Row};
+use crate::{
+    program::{Api, Controller, Start},
+    scene::Size,
+    table::Row,
+};
 
 /// The name of the cluster.
 const NAME: &str = "bench";
@@ -74,6 +75,20 @@ struct Scene<'a> {
     cluster: &'a Cluster,
     client: kube::Client,
     size: Size,
+}
+
+impl Scene<'_> {
+    /// A controller that has read everything.
+    async fn controller(&self) -> Result<Controller> {
+        let paths = self.cluster.paths();
+        let start = Start {
+            kubeconfig: &paths.kubeconfig(),
+            log: &paths.root().join("floe-controller.log"),
+            addresses: self.size.entries(),
+            api: Api::Open,
+        };
+        Controller::start(start).await
+    }
 }
 
 /// Adds what was measured. A failure is told in the table; the rest goes on.

@@ -201,6 +201,12 @@ pub fn percentile_99_of(mut times: Vec<f64>) -> Figure {
     Figure::Seconds(times[(times.len() * 99).div_ceil(100) - 1])
 }
 
+/// The time that half of the calls do not exceed.
+pub fn median_of(times: &mut [f64]) -> Figure {
+    times.sort_unstable_by(f64::total_cmp);
+    Figure::Seconds(times[times.len() / 2])
+}
+
 fn answer_of(
     body: &[u8],
     ledger: &Ledger,

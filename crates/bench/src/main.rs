@@ -14,11 +14,15 @@
 
 #![forbid(unsafe_code)]
 
+mod api;
+mod bare;
 mod books;
 mod clock;
 mod cluster;
 mod cni;
 mod filter;
+mod line;
+mod program;
 mod scene;
 mod table;
 
@@ -55,6 +59,12 @@ enum Command {
         /// Only one part
         #[arg(long)]
         only: Option<cni::Part>,
+        /// A tenth of everything, to try the benchmarks themselves
+        #[arg(long)]
+        quick: bool,
+    },
+    /// The management API: lists, searches and explanations
+    Api {
         /// A tenth of everything, to try the benchmarks themselves
         #[arg(long)]
         quick: bool,
@@ -103,6 +113,11 @@ fn run(command: &Command) -> Result<bool> {
         Command::Cni { only, quick } => {
             let effort = if quick { Effort::QUICK } else { Effort::FULL };
             table.extend(cni::measure(only, effort)?);
+        }
+        Command::Api { quick } => {
+            let size = if quick { Size::QUICK } else { Size::FULL };
+            let runtime = tokio::runtime::Runtime::new()?;
+            table.extend(runtime.block_on(api::measure(size))?);
         }
         Command::CniInGuest { rounds, asking } => {
             cni::measure_in_guest(rounds, asking)?;

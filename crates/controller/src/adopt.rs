@@ -1,17 +1,26 @@
 //! Running pods whose addresses have no record, or one that lacks something.
 //!
-//! Records get lost when somebody deletes them, and those of galaxy do not always
-//! say where their pods run. What a pod shows decides, see
-//! [`floe_core::ipam::adopt`]; pods themselves are never touched.
+//! Records get lost when somebody deletes them or etcd is restored from an old
+//! snapshot, and those of galaxy do not always say where their pods run. What a pod
+//! shows decides, see [`floe_core::ipam::adopt`]; pods themselves are never touched.
+//!
+//! Running pods come first: when this process begins to lead, and after each complete
+//! list of records, no address is handed out to anybody until all running pods were
+//! looked at once. What could not be adopted then, because a write failed or because
+//! nobody can tell the pod's workload, is set aside for the pod and tried again.
 //!
 //! - [`memory`]: which pod shows which address, and what was told.
+//! - [`round`]: the look at all running pods.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use floe_core::ipam::{
-    adopt::{Finding, Oddity, Runner, inspect},
-    attribute::Attribute,
-    ledger::Record,
+use floe_core::{
+    addr::canonical,
+    ipam::{
+        adopt::{Finding, Oddity, Runner, inspect},
+        attribute::Attribute,
+        ledger::{Ledger, Record},
+    },
 };
 use floe_shell::stop::Stop;
 use futures::{StreamExt as _, stream::FuturesUnordered};
@@ -31,11 +40,14 @@ use crate::{
     queue::Queue,
     records::{Holding, Records, WriteError},
     report::Reporter,
-    store::{News, Store},
+    store::{Books, News, Store},
     turns::Turns,
 };
 
 mod memory;
+mod round;
+
+use round::Round;
 
 /// How many pods are looked at closely at a time.
 const PARALLEL: usize = 8;
@@ -80,6 +92,11 @@ impl Adopter {
                 () = duty.ends() => {}
                 () = self.act() => {}
             }
+            // What is seen from here on, nobody notes: the next term begins anew.
+            self.store.change(|books| {
+                books.want_round();
+                books.forget_runners();
+            });
         }
     }
 
@@ -90,6 +107,7 @@ impl Adopter {
         let mut state = State {
             queue: Queue::new(PARALLEL),
             shown: Shown::default(),
+            round: Round::default(),
         };
         let mut work = FuturesUnordered::new();
         let mut next_look = Instant::now();
@@ -99,6 +117,7 @@ impl Adopter {
                 self.look_at_all(&mut state, &told);
                 next_look = now + PACE;
             }
+            self.end_round(&mut state);
             while let Some((name, ())) = state.queue.next(now) {
                 let told = &told;
                 work.push(async move {
@@ -110,9 +129,11 @@ impl Adopter {
             let wake = due.map_or(next_look, |due| due.min(next_look));
             tokio::select! {
                 change = changes.recv() => match change {
-                    Ok(Change::Pod { now: pod, .. }) => self.note(&pod, &mut state),
+                    Ok(Change::Pod { now: pod, .. }) => {
+                        self.note(&pod, &mut state);
+                    }
                     Ok(Change::PodGone(pod) | Change::PodMissing(pod)) => {
-                        state.shown.forget(&pod);
+                        self.ended(&pod, &mut state);
                         told.forget(&pod.uid);
                     }
                     Ok(Change::Relisted) | Err(RecvError::Lagged(_)) => next_look = Instant::now(),
@@ -120,7 +141,9 @@ impl Adopter {
                     | Err(RecvError::Closed) => {}
                 },
                 news = news.recv() => match news {
-                    Ok(News::Freed(ip) | News::Changed(ip)) => self.note_record(ip, &mut state),
+                    Ok(News::Freed(ip) | News::Changed(ip)) => {
+                        self.note_record(ip, &mut state);
+                    }
                     Ok(News::Configured | News::Relisted) | Err(RecvError::Lagged(_)) => {
                         next_look = Instant::now();
                     }
@@ -128,6 +151,8 @@ impl Adopter {
                 },
                 Some((name, result)) = work.next() => {
                     let failed = result.is_err().then_some(());
+                    self.settle(&name, failed.is_none());
+                    state.round.looked_at(&name);
                     if let Err(failure) = result {
                         debug!(
                             reason = failure.reason(),
@@ -145,25 +170,78 @@ impl Adopter {
     }
 
     fn look_at_all(&self, state: &mut State, told: &Told) {
+        // Asked before the look: a list that comes in meanwhile asks for another one.
+        state.round = Round::begin(self.store.read(Books::round));
         state.shown = Shown::default();
         let pods = self.cluster.pods();
         // The end of some may have been missed.
         told.keep(&pods.iter().map(|pod| pod.uid.as_str()).collect());
+        let running = pods.iter().filter(|pod| runs(pod));
+        let running: Vec<_> = running.map(|pod| (pod, used(pod))).collect();
+        // In one step, so that nothing is free in between.
+        self.store.change(|books| {
+            books.forget_runners();
+            for (pod, used) in &running {
+                books.runs_with(&pod.uid, used);
+            }
+        });
         for pod in &pods {
-            self.note(pod, state);
+            if let Some(name) = self.note(pod, state) {
+                state.round.expect(name);
+            }
         }
     }
 
-    /// Looks at a pod, and closely if its records are not as they should be.
-    fn note(&self, pod: &Pod, state: &mut State) {
-        if pod.phase != Phase::Running || pod.node.is_none() {
-            state.shown.forget(pod);
-            return;
+    /// Looks at a pod, and closely if its records are not as they should be; then
+    /// returns its name.
+    fn note(&self, pod: &Pod, state: &mut State) -> Option<Name> {
+        if !runs(pod) {
+            self.ended(pod, state);
+            return None;
         }
         state.shown.set(pod);
-        if !self.is_settled(pod) {
-            let name = (pod.namespace.clone(), pod.name.clone());
-            state.queue.add(name, (), Instant::now());
+        let used = used(pod);
+        if self.store.change(|books| {
+            books.runs_with(&pod.uid, &used);
+            is_settled(books.ledger(), pod)
+        }) {
+            return None;
+        }
+        let name = (pod.namespace.clone(), pod.name.clone());
+        state.queue.add(name.clone(), (), Instant::now());
+        Some(name)
+    }
+
+    /// A pod does not run any more.
+    fn ended(&self, pod: &Pod, state: &mut State) {
+        state.shown.forget(pod);
+        let used = used(pod);
+        self.store
+            .change(|books| books.runs_without(&pod.uid, &used));
+    }
+
+    /// A close look is over. What a pod runs with and has no record is set aside for
+    /// it until the next look, or, when there is nothing left to do, for others again.
+    fn settle(&self, (namespace, name): &Name, done: bool) {
+        let Some(pod) = self.cluster.pod(namespace, name).filter(|pod| runs(pod)) else {
+            return;
+        };
+        self.store.change(|books| {
+            if done {
+                books.set_free(&pod.uid);
+            } else {
+                books.set_aside(&pod.uid, &used(&pod));
+            }
+        });
+    }
+
+    /// Lets addresses be handed out when all running pods were looked at.
+    fn end_round(&self, state: &mut State) {
+        let Some(round) = state.round.is_over() else {
+            return;
+        };
+        if self.store.change(|books| books.round_over(round)) {
+            info!("all running pods were looked at; addresses are handed out now");
         }
     }
 
@@ -177,28 +255,12 @@ impl Adopter {
         }
     }
 
-    /// Whether the records say all of what the pod claims: the usual case, told
-    /// without asking for its workload.
-    fn is_settled(&self, pod: &Pod) -> bool {
-        let Some(claimed) = claimed(pod) else {
-            // What cannot be read claims nothing.
-            return true;
-        };
-        self.store.read(|books| {
-            claimed.iter().all(|ip| {
-                let record = books.ledger().record(*ip);
-                record.is_some_and(|record| is_complete(record, pod))
-            })
-        })
-    }
-
     async fn look(&self, namespace: &str, name: &str, told: &Told) -> Result<(), Failure> {
         let _turn = self.turns.wait(namespace, name).await;
         let Some(pod) = self.cluster.pod(namespace, name) else {
             return Ok(());
         };
-        let is_running = pod.phase == Phase::Running;
-        let (true, Some(host)) = (is_running, pod.node.clone()) else {
+        let (true, Some(host)) = (runs(&pod), pod.node.clone()) else {
             return Ok(());
         };
         let claim = match self.claims.alone(Arc::clone(&pod)).await {
@@ -307,6 +369,7 @@ impl Adopter {
 struct State {
     queue: Queue<Name, ()>,
     shown: Shown,
+    round: Round,
 }
 
 /// Why a pod has to be looked at again.
@@ -331,6 +394,31 @@ impl Failure {
 fn claimed(pod: &Pod) -> Option<Vec<IpAddr>> {
     let infos = pod.claimed().ok()?;
     Some(infos.iter().map(|info| info.ip.addr()).collect())
+}
+
+/// The addresses that the annotation claims and the status shows: a claim alone, which
+/// anybody can write, does not keep an address from others.
+fn used(pod: &Pod) -> Vec<IpAddr> {
+    let claimed = claimed(pod).unwrap_or_default().into_iter();
+    let claimed = claimed.map(canonical);
+    let shown: Vec<IpAddr> = pod.addresses.iter().map(|ip| canonical(*ip)).collect();
+    claimed.filter(|ip| shown.contains(ip)).collect()
+}
+
+fn runs(pod: &Pod) -> bool {
+    pod.phase == Phase::Running && pod.node.is_some()
+}
+
+/// Whether the records say all of what the pod claims: the usual case, told
+/// without asking for its workload.
+fn is_settled(ledger: &Ledger, pod: &Pod) -> bool {
+    // What cannot be read claims nothing.
+    claimed(pod).is_none_or(|claimed| {
+        claimed.iter().all(|ip| {
+            let record = ledger.record(*ip);
+            record.is_some_and(|record| is_complete(record, pod))
+        })
+    })
 }
 
 /// Whether a record says everything about a pod. Of kinds that are not built in,

@@ -32,7 +32,7 @@ use crate::{
     metrics::Metrics,
     records::{Records, WriteError},
     report::Reporter,
-    store::Store,
+    store::{NOT_READY, Store},
     turns::Turns,
     waiting::Waiting,
 };
@@ -113,6 +113,9 @@ pub enum BindError {
     /// A record is not written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Running pods come first, and not all of them were looked at.
+    #[error("NotReady: {NOT_READY}")]
+    NotReady,
     /// Others were faster, each time.
     #[error("other writers were faster {tries} times, the last time with {ip}")]
     Contended {
@@ -164,6 +167,7 @@ impl BindError {
             Self::NodeUnreadable { .. } => "NodeUnreadable",
             Self::Refused(refusal) => refusal.reason(),
             Self::Write(error) => error.reason(),
+            Self::NotReady => "NotReady",
             Self::Contended { .. } => "RecordConflict",
             Self::Cloud { why, .. } => why.reason(),
             Self::Binding { .. } => "BindingFailed",

@@ -10,7 +10,7 @@ use floe_core::{
         families::{Families, FamiliesError},
         key::{KeyError, PoolName, PoolNameError},
         ledger::Ledger,
-        owner,
+        owner::{self, App},
         policy::ReleasePolicy,
         workload::{Scale, State, Workload},
     },
@@ -201,6 +201,11 @@ impl Claims {
         })?;
         let found = found.map(Pod::from).filter(|found| found.uid == pod.uid);
         Ok(found.map(Arc::new))
+    }
+
+    /// A workload, as far as the caches know it.
+    pub async fn workload(&self, app: App) -> Workload {
+        self.workloads.workload(app, Freshness::Cached).await
     }
 
     /// What a pod asks for.

@@ -19,7 +19,10 @@ use floe_shell::{
 };
 use jiff::SignedDuration;
 
+mod api;
 mod galaxy;
+
+pub use api::{ApiSettings, ApiTls, Auth, Issued};
 
 /// Checked settings; nothing later looks at the flags again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +33,8 @@ pub struct Config {
     pub file: FilePath,
     /// Where health, readiness, version and metrics are served.
     pub health_addr: SocketAddr,
-    /// Where metrics are served, as galaxy-ipam does.
-    pub api_addr: SocketAddr,
+    /// How people and tools are answered.
+    pub api: ApiSettings,
     /// How the scheduler is answered.
     pub extender: ExtenderSettings,
     /// How log lines look.
@@ -140,7 +143,7 @@ struct Flags {
     port: u16,
 
     /// IP address under which other replicas reach this one; those that follow
-    /// forward the scheduler's calls to it [default: that of --bind, or the one
+    /// forward calls to it [default: that of --bind, or the one
     /// from which the API server is reached]
     #[arg(long, env = "FLOE_ADVERTISE_ADDRESS", value_name = "ADDR")]
     advertise_address: Option<IpAddr>,
@@ -173,10 +176,6 @@ struct Flags {
         requires = "extender_tls_cert_file"
     )]
     extender_client_ca_file: Option<PathBuf>,
-
-    /// Port that serves /metrics
-    #[arg(long, value_name = "PORT", default_value_t = 9041)]
-    api_port: u16,
 
     /// Address and port that serve /healthz, /readyz, /version and /metrics
     #[arg(
@@ -253,6 +252,9 @@ struct Flags {
     leader_elect_resource_name: String,
 
     #[command(flatten)]
+    api: api::ApiFlags,
+
+    #[command(flatten)]
     klog: Klog,
 
     #[command(flatten)]
@@ -293,7 +295,7 @@ impl Flags {
                 path: self.config.unwrap_or_else(|| DEFAULT_FILE.into()),
             },
             health_addr: self.health_addr,
-            api_addr: (self.bind, self.api_port).into(),
+            api: self.api.check(self.bind, &election.namespace),
             extender,
             log_format: self.log_format,
             log_level: self.log_level.unwrap_or(default_level),

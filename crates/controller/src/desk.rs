@@ -10,12 +10,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 use floe_api::extender::{
     FilterAnswer, HostScore, Nodes, Offer, PodRef, PreemptAnswer, PreemptRequest, Text, Verdict,
 };
-use floe_core::schedule::{
-    filter::{self, Sorted},
-    preempt,
-    refusal::NodeRefusal,
-    score,
-};
+use floe_core::schedule::{filter, preempt, score};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::debug;
@@ -26,7 +21,7 @@ use crate::{
     cluster::{Cluster, Pod},
     metrics::Metrics,
     report::Reporter,
-    store::Store,
+    store::{NOT_READY, Store},
     turns::Turns,
     waiting::Waiting,
 };
@@ -63,6 +58,9 @@ enum Unanswered {
     /// The caches are not complete yet.
     #[error("not ready yet, waiting for: {missing}")]
     Cold { missing: String },
+    /// Running pods come first, and not all of them were looked at.
+    #[error("NotReady: {NOT_READY}")]
+    Adopting,
     /// What the pod asks for cannot be told.
     #[error("{error}")]
     NoClaim {
@@ -76,7 +74,10 @@ impl Desk {
     pub async fn filter<'a>(&self, offer: &'a Offer<'a>) -> FilterAnswer<'a> {
         let start = Instant::now();
         let (answer, succeeded) = match self.claim(&offer.pod).await {
-            Ok(claim) => self.sort(claim, &offer.nodes),
+            Ok(claim) => match self.sort(claim, &offer.nodes) {
+                Ok(sorted) => sorted,
+                Err(unanswered) => (self.turn_down(&unanswered, &offer.nodes), false),
+            },
             Err(Unanswered::NotWanted) => return offer.nodes.pass(),
             Err(unanswered) => (self.turn_down(&unanswered, &offer.nodes), false),
         };
@@ -170,12 +171,19 @@ impl Desk {
             })
     }
 
-    fn sort<'a>(&self, mut claim: Claim, nodes: &'a Nodes<'a>) -> (FilterAnswer<'a>, bool) {
+    fn sort<'a>(
+        &self,
+        mut claim: Claim,
+        nodes: &'a Nodes<'a>,
+    ) -> Result<(FilterAnswer<'a>, bool), Unanswered> {
         let offers = self.offers(nodes.names());
         let until = clock::now()
             .saturating_add(PROMISE)
             .unwrap_or(Timestamp::MAX);
         let (sorted, given_back) = self.store.change(|books| {
+            if !books.serves() {
+                return Err(Unanswered::Adopting);
+            }
             claim.claimant.yields_to = self.claims.ahead_of(&claim, books.ledger(), &offers);
             let claimant = &claim.claimant;
             let sorted = filter::filter(books.ledger(), claimant, &offers, until);
@@ -194,14 +202,14 @@ impl Desk {
             } else if !offers.is_empty() {
                 self.waiting.refused(&claim);
             }
-            (sorted, given_back)
-        });
+            Ok((sorted, given_back))
+        })?;
         if let Some(promise) = given_back {
             self.waiting.given_back(promise);
         }
-        match sorted {
+        Ok(match sorted {
             Ok(sorted) => {
-                if let Some(refusal) = most_telling(&sorted) {
+                if let Some(refusal) = sorted.most_telling() {
                     self.reporter.waits(&claim.pod, refusal.reason(), &refusal);
                 }
                 (nodes.answer(&sorted), true)
@@ -210,7 +218,7 @@ impl Desk {
                 self.reporter.waits(&claim.pod, refusal.reason(), &refusal);
                 (nowhere(nodes, &refusal.to_string()), false)
             }
-        }
+        })
     }
 
     /// The answer when there is no claim to decide about.
@@ -219,6 +227,7 @@ impl Desk {
         let (reason, is_transient) = match unanswered {
             Unanswered::NotWanted => return nodes.pass(),
             Unanswered::Cold { .. } => ("CachesCold", true),
+            Unanswered::Adopting => ("NotReady", true),
             Unanswered::NoClaim { error, .. } => (error.reason(), error.is_transient()),
         };
         match unanswered {
@@ -228,6 +237,7 @@ impl Desk {
             } => self.reporter.waits(pod, reason, error),
             Unanswered::NoClaim { pod: None, .. }
             | Unanswered::Cold { .. }
+            | Unanswered::Adopting
             | Unanswered::NotWanted => {
                 debug!(reason, why = text, "pod is not filtered");
                 self.metrics.refused(reason);
@@ -239,21 +249,6 @@ impl Desk {
             nowhere(nodes, &text)
         }
     }
-}
-
-/// If no node will do, the refusal that tells most about what the pod waits for.
-fn most_telling(sorted: &Sorted<'_>) -> Option<NodeRefusal> {
-    if !sorted.fit.is_empty() {
-        return None;
-    }
-    let refusals = sorted.unfit.iter().map(|(_, refusal)| *refusal);
-    refusals.min_by_key(|refusal| match refusal {
-        NodeRefusal::KeptElsewhere { .. } => 0,
-        NodeRefusal::SpareElsewhere { .. } => 1,
-        NodeRefusal::NoAddressLeft => 2,
-        NodeRefusal::NotConfigured { .. } => 3,
-        NodeRefusal::UnknownNode => 4,
-    })
 }
 
 /// Every node fails for the same reason, which no preemption can cure.

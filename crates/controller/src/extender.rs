@@ -10,7 +10,7 @@
 //! is up, so that nothing is left half done. Every call is answered before a
 //! scheduler with the usual limit of five seconds gives up.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -26,18 +26,22 @@ use floe_shell::stop::Stop;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tracing::debug;
 
-use crate::{binder::Binder, desk::Desk, leader::Standing, store::Warmth};
+use crate::{
+    binder::Binder,
+    desk::Desk,
+    leader::Standing,
+    store::Warmth,
+    transport::{
+        FORWARDED,
+        serve::{Limits, serve},
+        tls::Secrets,
+    },
+};
 
-mod address;
 mod call;
 mod entry;
 mod excuse;
 mod forward;
-mod serve;
-mod tls;
-
-pub use address::own as own_address;
-pub use tls::{Reloader, Secrets, TlsError};
 
 use call::Call;
 use entry::Entry;
@@ -77,7 +81,7 @@ impl Extender {
             // A bind may go on after its answer, to give back what is not needed.
             turns.all_over().await;
         };
-        serve::serve(listener, router, secrets, quiet, stop).await;
+        serve(listener, router, secrets, LIMITS, quiet, stop).await;
     }
 }
 
@@ -154,8 +158,19 @@ fn router<A: Answers>(reception: Reception<A>) -> Router {
         .with_state(Arc::new(reception))
 }
 
-/// The header of a call that another replica has forwarded. It goes no further.
-const FORWARDED: &str = "floe-forwarded";
+/// How much the scheduler and other replicas may take. Go's clients keep a connection
+/// for 90 seconds, and do not repeat a call if the server closes it just then; so
+/// it is kept longer here.
+const LIMITS: Limits = Limits {
+    idle: Duration::from_mins(3),
+    hurried: Duration::from_mins(3),
+    connections: 1024,
+    from_one: 1024,
+    unread: None,
+    half_closed: false,
+    // Longer than any call.
+    drain: Duration::from_secs(6),
+};
 
 /// Who answers a call.
 enum Place {
@@ -224,6 +239,7 @@ impl<A: Answers> Reception<A> {
             Standing::Following {
                 holder: Some(holder),
                 extender: None,
+                ..
             } => Excuse::NoAddress { holder },
         };
         Place::Nowhere(excuse)

@@ -26,6 +26,7 @@ mod record;
 
 pub use identity::identity;
 use lookout::{Lookout, Shown};
+pub use record::Addresses;
 
 /// What this process is in the election.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +42,8 @@ pub enum Standing {
         holder: Option<String>,
         /// Where the holder answers the scheduler, if it has told.
         extender: Option<String>,
+        /// Where the holder answers people and tools, if it has told.
+        api: Option<String>,
     },
 }
 
@@ -84,21 +87,21 @@ pub struct Elector {
     failing: bool,
     standing: watch::Sender<Standing>,
     contact: Contact,
-    /// Where this process answers the scheduler, for the lease.
-    extender: Option<String>,
+    /// Where this process answers, for the lease.
+    own: Addresses,
     /// The same of the one who wrote the lease that was read last.
-    told: Option<String>,
+    told: Addresses,
 }
 
 impl Elector {
     /// A task for this lease. It marks `contact` whenever the lease was read,
-    /// and tells in the lease where this process answers the scheduler.
+    /// and tells in the lease where this process answers.
     pub fn new(
         client: Client,
         election: Election,
         timing: Timing,
         contact: Contact,
-        extender: Option<String>,
+        own: Addresses,
     ) -> Self {
         let leases = Api::namespaced(client, &election.namespace);
         Self {
@@ -113,8 +116,8 @@ impl Elector {
             failing: false,
             standing: watch::Sender::new(Standing::Unknown),
             contact,
-            extender,
-            told: None,
+            own,
+            told: Addresses::default(),
         }
     }
 
@@ -194,7 +197,7 @@ impl Elector {
 
     async fn round(&mut self) -> Result<(), RoundError> {
         let lease = self.read().await?;
-        self.told = lease.as_ref().and_then(record::extender);
+        self.told = lease.as_ref().map(record::addresses).unwrap_or_default();
         let seen = lease.as_ref().map(record::from_lease);
         let decision = self.candidate.decide(seen, self.now(), Timestamp::now());
         debug!(?decision, "decided on the lease");
@@ -229,14 +232,14 @@ impl Elector {
         let sent = self.now();
         let params = PostParams::default();
         let name = &self.election.name;
-        let extender = self.extender.as_deref();
+        let own = &self.own;
         let result = match read {
             None => {
-                let lease = record::to_new_lease(name, record, extender);
+                let lease = record::to_new_lease(name, record, own);
                 self.leases.create(&params, &lease).await
             }
             Some(lease) => {
-                let lease = record::into_lease(lease, record, extender);
+                let lease = record::into_lease(lease, record, own);
                 self.leases.replace(name, &params, &lease).await
             }
         };
@@ -259,6 +262,7 @@ impl Elector {
         self.publish(Standing::Following {
             holder: None,
             extender: None,
+            api: None,
         });
         if led {
             info!(reason = "Stopping", "stopped leading");
@@ -308,19 +312,18 @@ impl Elector {
                 info!("started leading");
             }
         } else if self.contact.age().is_some() {
-            let holder = self
-                .candidate
-                .observed()
-                .map(|record| record.holder.clone());
+            let seen = self.candidate.observed();
+            let holder = seen.map(|record| record.holder.clone());
             let holder = holder.filter(|holder| !holder.is_empty());
             // Our own address, when our term has ended, leads nowhere.
             let other = holder
                 .as_deref()
                 .filter(|holder| *holder != self.candidate.identity());
-            let extender = other.and(self.told.clone());
+            let Addresses { extender, api } = other.map(|_| self.told.clone()).unwrap_or_default();
             if self.publish(Standing::Following {
                 holder: holder.clone(),
                 extender,
+                api,
             }) {
                 info!(holder, "following");
             }
@@ -337,10 +340,8 @@ impl Elector {
     }
 
     fn report_loss(&self, loss: &Loss) {
-        let holder = self
-            .candidate
-            .observed()
-            .map(|record| record.holder.as_str());
+        let seen = self.candidate.observed();
+        let holder = seen.map(|record| record.holder.as_str());
         warn!(reason = loss.reason(), holder, "stopped leading");
     }
 

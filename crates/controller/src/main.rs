@@ -12,10 +12,12 @@
 
 #![forbid(unsafe_code)]
 
+mod actions;
 mod addresses;
 mod adopt;
 mod apiserver;
 mod binder;
+mod certificates;
 mod claims;
 mod clock;
 mod cloud;
@@ -24,6 +26,7 @@ mod config;
 mod contact;
 mod definitions;
 mod desk;
+mod directory;
 mod duty;
 mod events;
 mod extender;
@@ -36,8 +39,10 @@ mod queue;
 mod reclaim;
 mod records;
 mod report;
+mod rest;
 mod run;
 mod store;
+mod transport;
 mod turns;
 mod waiting;
 

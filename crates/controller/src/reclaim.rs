@@ -39,7 +39,7 @@ use crate::{
 
 mod check;
 mod settle;
-mod sight;
+pub mod sight;
 mod silence;
 
 /// How many items are worked on at a time; most of them may wait for the cloud. A

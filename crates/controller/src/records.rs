@@ -132,6 +132,20 @@ impl Records {
         self.give(Gift::Held(seen), holding, |_| ()).await
     }
 
+    /// Reserves an address that has no record.
+    pub async fn reserve(&self, ip: IpAddr, key: &HolderKey) -> Result<(), WriteError> {
+        let holding = Holding {
+            key: key.clone(),
+            place: Attribute::default(),
+            policy: ReleasePolicy::Never,
+            note: None,
+        };
+        let wanted = |object: &FloatingIP| object.is_reserved() && content::says(object, &holding);
+        let written = self.create(ip, &holding, content::reserve, wanted).await?;
+        self.store.change(|books| books.record(&written));
+        Ok(())
+    }
+
     /// Takes or changes, and does something more with the books in the very step
     /// in which the new record is entered.
     pub async fn give<R>(
@@ -142,7 +156,7 @@ impl Records {
     ) -> Result<R, WriteError> {
         let wanted = |object: &FloatingIP| content::says(object, holding);
         let written = match gift {
-            Gift::New(ip) => self.create(ip, holding, wanted).await?,
+            Gift::New(ip) => self.create(ip, holding, |_| (), wanted).await?,
             Gift::Held(seen) => {
                 let patch = |version: &str| {
                     let outside = self.store.read(|books| books.ledger().is_outside(seen.ip));
@@ -218,6 +232,7 @@ impl Records {
         &self,
         ip: IpAddr,
         holding: &Holding,
+        finish: impl FnOnce(&mut FloatingIP),
         wanted: impl Fn(&FloatingIP) -> bool,
     ) -> Result<Seen<FloatingIP>, WriteError> {
         // Without a configuration every address is outside, which says nothing.
@@ -230,7 +245,8 @@ impl Records {
         if held {
             return Err(self.conflict(ip));
         }
-        let object = content::object(ip, holding, outside, Timestamp::now());
+        let mut object = content::object(ip, holding, outside, Timestamp::now());
+        finish(&mut object);
         match self.server.create(&object).await {
             Ok(object) => Ok(object),
             Err(Failure::Conflict) => {

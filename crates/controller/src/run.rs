@@ -3,6 +3,7 @@
 
 use std::{io, net::SocketAddr};
 
+use axum::Extension;
 use floe_shell::{
     client::{self, ClientError},
     tasks::{self, Signals, TaskError},
@@ -19,18 +20,23 @@ use crate::{
     contact::Contact,
     definitions,
     events::{self, Events},
-    extender::{self, Reloader, TlsError},
     health::{self, Probes},
-    leader::{self, Elector, Standing},
+    leader::{self, Addresses, Elector, Standing},
     metrics::{self, Metrics},
+    rest::{self, v1::Scheme},
     store::{self, Feeds, Store},
+    transport::{
+        address,
+        tls::{Reloader, TlsError},
+    },
 };
 
+mod api;
 mod doors;
 mod float_ips;
 
 use doors::Doors;
-use float_ips::Surroundings;
+use float_ips::{Answering, Surroundings};
 
 /// Why the controller ended although nobody has asked it to.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +63,10 @@ pub enum Error {
     },
     /// The files for TLS cannot be used.
     #[error("cannot serve the scheduler extender by TLS (--extender-tls-cert-file)")]
-    Tls(#[from] TlsError),
+    ExtenderTls(#[source] TlsError),
+    /// The files for TLS cannot be used.
+    #[error("cannot serve the management API by TLS (--api-tls-cert-file)")]
+    ApiTls(#[source] TlsError),
     /// A server has failed.
     #[error("cannot serve HTTP")]
     Serve(#[source] io::Error),
@@ -81,18 +90,25 @@ pub async fn run(config: Config) -> Result<(), Error> {
     let doors = Doors::open(&config).await?;
     let addr = |listener: &TcpListener, asked| listener.local_addr().unwrap_or(asked);
     let extender_addr = addr(&doors.extender, config.extender.addr);
+    let api_addr = addr(&doors.api.listener, config.api.addr);
     info!(
         version = version::VERSION,
         commit = version::COMMIT,
         health_addr = %addr(&doors.health, config.health_addr),
-        api_addr = %addr(&doors.api, config.api_addr),
-        extender_addr = %extender_addr,
+        %api_addr,
+        %extender_addr,
         "floe-controller started",
     );
-    let own = extender::own_address(&config.extender, extender_addr.port(), &server).await;
+    let bound = config.extender.addr.ip();
+    let own = address::own(bound, config.extender.advertise, &server).await;
+    let url = |port, tls| own.map(|ip| address::url(ip, port, tls));
+    let own = Addresses {
+        extender: url(extender_addr.port(), config.extender.tls.is_some()),
+        api: url(api_addr.port(), config.api.tls.is_some()),
+    };
 
     let mut tasks = Tasks::default();
-    start(&mut tasks, client, config, settings, doors, own)?;
+    start(&mut tasks, &client, config, settings, doors, own)?;
 
     tasks.run(signals).await
 }
@@ -102,11 +118,11 @@ type Tasks = tasks::Tasks<Error>;
 
 fn start(
     tasks: &mut Tasks,
-    client: Client,
+    client: &Client,
     config: Config,
     settings: Settings,
     doors: Doors,
-    own: Option<String>,
+    own: Addresses,
 ) -> Result<(), Error> {
     let contact = Contact::new();
     let pace = Pace {
@@ -126,9 +142,9 @@ fn start(
     }
 
     let (store, metrics) = (Store::default(), Metrics::default());
-    let events = tell(tasks, &client, &metrics);
+    let events = tell(tasks, client, &metrics);
     let file = settings.file.clone();
-    let configuration = configure(tasks, &client, settings, &store, &metrics, &events);
+    let configuration = configure(tasks, client, settings, &store, &metrics, &events);
     let (sender, defined) = watch::channel(false);
     let (looked, noted) = (client.clone(), metrics.clone());
     tasks.start(|stop| definitions::check(looked, noted, sender, stop));
@@ -139,13 +155,13 @@ fn start(
     };
     tasks.start(|stop| store::feed(feeds, stop));
     let surroundings = Surroundings {
-        client,
+        client: client.clone(),
         store: store.clone(),
         metrics: metrics.clone(),
         events,
         standing: standing.clone(),
     };
-    let extender = float_ips::start(tasks, surroundings, &file)?;
+    let Answering { extender, rest } = float_ips::start(tasks, surroundings, &file)?;
     let warmth = store.warmth();
     let secrets = doors.tls.as_ref().map(Reloader::secrets);
     if let Some(tls) = doors.tls {
@@ -158,13 +174,21 @@ fn start(
     let probes = health::router(Probes {
         apiserver: contact,
         lease,
-        standing,
-        warmth,
+        standing: standing.clone(),
+        warmth: warmth.clone(),
         configuration,
         limit: config.timing.renew_deadline(),
     });
     serve(tasks, doors.health, probes.merge(figures.clone()));
-    serve(tasks, doors.api, figures);
+    let scheme = if config.api.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let routes = rest::router(rest, config.api.swagger)
+        .merge(figures)
+        .layer(Extension(Scheme(scheme)));
+    api::start(tasks, client, doors.api, routes, standing, warmth);
     Ok(())
 }
 

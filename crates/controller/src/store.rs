@@ -5,6 +5,7 @@
 //! - [`named`]: which addresses the pods of a name have.
 //! - [`order`]: which of two statements about an object is the newer one.
 //! - [`feed`](mod@feed): the watches that keep the books current.
+//! - [`rewind`]: what happens when the API server goes back in time.
 //! - [`seen`]: an object, also when it makes no sense.
 //!
 //! Readers and writers see the books inside of a closure, so no guard of the
@@ -16,7 +17,7 @@ use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 
 pub use self::{
-    books::{Books, EVERYWHERE, News},
+    books::{Books, Changed, EVERYWHERE, News, UNREADABLE_RECORD},
     feed::{Feeds, feed},
     seen::Seen,
 };
@@ -25,6 +26,7 @@ mod books;
 mod feed;
 mod named;
 mod order;
+pub mod rewind;
 mod seen;
 
 /// Shared access to the books.
@@ -33,7 +35,11 @@ pub struct Store {
     books: Arc<Mutex<Books>>,
     warmth: Arc<watch::Sender<Warmth>>,
     news: broadcast::Sender<News>,
+    rewinds: Arc<watch::Sender<u64>>,
 }
+
+/// Why nothing is handed out while [`Books::serves`] says no, in words for people.
+pub const NOT_READY: &str = "running pods come first, and not all of them were looked at yet";
 
 /// How many news a reader may lag behind.
 const NEWS: usize = 4096;
@@ -45,6 +51,7 @@ impl Default for Store {
             books: Arc::new(Mutex::new(Books::telling(news.clone()))),
             warmth: Arc::default(),
             news,
+            rewinds: Arc::default(),
         }
     }
 }
@@ -114,6 +121,23 @@ impl Store {
     /// Where others learn which lists are in.
     pub fn warmth(&self) -> watch::Receiver<Warmth> {
         self.warmth.subscribe()
+    }
+
+    /// Waits until addresses may be handed out, see [`Books::serves`].
+    pub async fn until_it_serves(&self) {
+        let mut serving = self.read(Books::serving);
+        // An error means that the books are gone, and this store has them.
+        let _ = serving.wait_for(|serves| *serves).await;
+    }
+
+    /// Where others learn that the API server has gone back in time.
+    pub fn rewinds(&self) -> watch::Receiver<u64> {
+        self.rewinds.subscribe()
+    }
+
+    /// Notes that the API server has gone back in time.
+    pub fn rewound(&self) {
+        self.rewinds.send_modify(|count| *count += 1);
     }
 
     /// Notes that a list is in.

@@ -24,6 +24,11 @@
 //! - [`choice`]: which addresses a pod gets of those.
 //! - [`adopt`]: what the records lack of what running pods show.
 //! - [`preallocate`]: which addresses a pool gets ahead of its pods.
+//!
+//! What people see and do:
+//!
+//! - [`releasable`]: whether an address can be released by hand.
+//! - [`reservation`]: addresses that no pod shall get.
 
 pub mod adopt;
 pub mod args;
@@ -38,6 +43,9 @@ pub mod owner;
 pub mod policy;
 pub mod preallocate;
 pub mod reclaim;
+pub mod releasable;
+pub mod reservation;
 pub mod slot;
+pub mod state;
 pub mod suspect;
 pub mod workload;

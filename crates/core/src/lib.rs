@@ -19,14 +19,21 @@
 //! - [`cni`]: what container runtimes and network plugins say to each other.
 //! - [`node`]: what a node does with the addresses of its pods.
 //! - [`announce`]: telling neighbours where an address lives, and asking before.
+//! - [`audit`]: what does not fit together.
+//! - [`explain`]: why an address is where it is, and why a pod has none.
 //! - [`lease`]: who of several replicas leads.
+//! - [`certificates`]: when certificates are made anew.
 
 #![forbid(unsafe_code)]
 
 pub mod addr;
 pub mod announce;
+pub mod audit;
+pub mod catalogue;
+pub mod certificates;
 pub mod cni;
 pub mod config;
+pub mod explain;
 pub mod fingerprint;
 pub mod ipam;
 pub mod lease;

@@ -46,7 +46,7 @@ pub struct State {
     objects: BTreeMap<String, BTreeMap<(String, String), Value>>,
     /// By the path of the collection: version, namespace and event.
     history: BTreeMap<String, Vec<(u64, String, Value)>>,
-    watchers: Vec<(Place, UnboundedSender<io::Result<Vec<u8>>>)>,
+    watchers: Vec<Watcher>,
     /// The versions before this one are forgotten.
     compacted: u64,
     faults: Faults,
@@ -63,6 +63,20 @@ pub struct State {
     pub version_prefix: &'static str,
     /// What was asked, in order: method, a space, and the path with its query.
     pub calls: Vec<String>,
+}
+
+/// Somebody who watches, and the version that it goes on from.
+struct Watcher {
+    place: Place,
+    from: u64,
+    sender: UnboundedSender<io::Result<Vec<u8>>>,
+}
+
+/// All objects as they were once, with the version of that moment.
+#[derive(Clone)]
+pub struct Snapshot {
+    version: u64,
+    objects: BTreeMap<String, BTreeMap<(String, String), Value>>,
 }
 
 impl Server {
@@ -125,6 +139,31 @@ impl Server {
         state.watchers.clear();
         state.history.clear();
         state.compacted = state.next();
+    }
+
+    /// Ends all watches.
+    pub fn hang_up(&self) {
+        self.state().watchers.clear();
+    }
+
+    /// What there is now, for [`Server::restore`].
+    pub fn snapshot(&self) -> Snapshot {
+        let state = self.state();
+        Snapshot {
+            version: state.version,
+            objects: state.objects.clone(),
+        }
+    }
+
+    /// Goes back to a snapshot, as when etcd is restored: all watches end, versions
+    /// count on from then, and a watch from a later one is silent.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        let mut state = self.state();
+        state.watchers.clear();
+        state.history.clear();
+        state.compacted = 0;
+        state.version = snapshot.version;
+        state.objects.clone_from(&snapshot.objects);
     }
 
     /// All objects of a collection.
@@ -233,10 +272,12 @@ impl State {
     fn tell(&mut self, place: &Place, namespace: &str, kind: &str, object: &Value) {
         let event = json!({ "type": kind, "object": object });
         let line = line(&event);
-        self.watchers.retain(|(watched, sender)| {
-            watched.collection != place.collection
-                || !watched.shows(namespace)
-                || sender.unbounded_send(Ok(line.clone())).is_ok()
+        let version = self.version;
+        self.watchers.retain(|watcher| {
+            watcher.place.collection != place.collection
+                || !watcher.place.shows(namespace)
+                || version <= watcher.from
+                || watcher.sender.unbounded_send(Ok(line.clone())).is_ok()
         });
         let history = self.history.entry(place.collection.clone()).or_default();
         history.push((self.version, namespace.to_owned(), event));
@@ -316,7 +357,11 @@ impl State {
                     sender.unbounded_send(Ok(line(event))).unwrap();
                 }
             }
-            self.watchers.push((place, sender));
+            self.watchers.push(Watcher {
+                place,
+                from,
+                sender,
+            });
         }
         Response::new(Body::from_stream(receiver))
     }

@@ -5,6 +5,7 @@ use std::{fmt::Debug, pin::pin, time::Duration};
 use futures::StreamExt as _;
 use kube::{
     Api, Resource,
+    api::ListParams,
     runtime::watcher::{self, Event, watcher},
 };
 use serde::de::DeserializeOwned;
@@ -19,6 +20,10 @@ const FORGIVEN: Duration = Duration::from_mins(1);
 /// Follows objects of a kind forever and hands each event on. With the default
 /// `config` lists read the latest state, never a cached one. A failure is told
 /// once, and retried with growing pauses.
+///
+/// After a failure the version of the server is looked at: one that is older than what
+/// was seen means that etcd was restored from a snapshot. A watch that goes on would be
+/// accepted and stay silent, so everything is then listed anew.
 pub async fn follow<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -27,12 +32,33 @@ pub async fn follow<K>(
 ) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let mut events = pin!(watcher(api, config));
+    let mut events = pin!(watcher(api.clone(), config.clone()));
     let mut failures = 0;
     let mut failed = Instant::now();
-    while let Some(event) = events.next().await {
+    // The largest version that was seen, and whether it is to be compared.
+    let (mut newest, mut doubtful) = (0, false);
+    loop {
+        let next = if doubtful {
+            match version(&api, &config).await {
+                Ok(found) => {
+                    doubtful = false;
+                    if found.is_some_and(|found| found < newest) {
+                        let reason = "ServerWentBack";
+                        warn!(reason, what, newest, "older than before, listing anew");
+                        newest = 0;
+                        events.set(watcher(api.clone(), config.clone()));
+                    }
+                    continue;
+                }
+                Err(error) => Some(Err(watcher::Error::InitialListFailed(error))),
+            }
+        } else {
+            events.next().await
+        };
+        let Some(event) = next else { return };
         match event {
             Ok(event) => {
+                newest = newest.max(version_in(&event));
                 // Before each list the watcher says that it begins one; that
                 // alone is no success.
                 if failures > 0 && !matches!(event, Event::Init) {
@@ -55,10 +81,38 @@ pub async fn follow<K>(
                     debug!(what, error = cause, failures, "watch still fails");
                 }
                 failures += 1;
+                doubtful = newest > 0;
                 sleep(pause).await;
             }
         }
     }
+}
+
+/// The version of the server, if it is a number. Without one in the request, a list
+/// reads the latest state.
+async fn version<K>(api: &Api<K>, config: &watcher::Config) -> kube::Result<Option<u64>>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let params = ListParams {
+        label_selector: config.label_selector.clone(),
+        field_selector: config.field_selector.clone(),
+        ..ListParams::default().limit(1)
+    };
+    let list = api.list_metadata(&params).await?;
+    let version = list.metadata.resource_version;
+    Ok(version.and_then(|version| version.parse().ok()))
+}
+
+fn version_in<K: Resource>(event: &Event<K>) -> u64 {
+    let object = match event {
+        Event::InitApply(object) | Event::Apply(object) | Event::Delete(object) => object,
+        Event::Init | Event::InitDone => return 0,
+    };
+    let version = object.meta().resource_version.as_deref();
+    version
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -129,5 +183,45 @@ mod tests {
         server.state().refuse_reads = None;
         server.until(|_| seen.lock().unwrap().len() == 2).await;
         assert_eq!(*seen.lock().unwrap(), ["a", "listed"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_restore_everything_is_listed_anew() {
+        let server = Server::default();
+        put(&server, "a");
+        let backup = server.snapshot();
+        put(&server, "b");
+        put(&server, "c");
+        let seen = start(&server);
+        let count = |count| {
+            let seen = Arc::clone(&seen);
+            move |_: &Server| seen.lock().unwrap().len() == count
+        };
+        server.until(count(4)).await;
+        // The connection breaks, and for a while nobody answers.
+        server.state().down = true;
+        server.restore(&backup);
+        sleep(Duration::from_secs(30)).await;
+        server.state().down = false;
+        server.until(count(6)).await;
+        assert_eq!(seen.lock().unwrap()[4..], ["a", "listed"]);
+        put(&server, "d");
+        server.until(count(7)).await;
+        assert_eq!(seen.lock().unwrap()[6], "d");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_failure_alone_the_watch_goes_on() {
+        let server = Server::default();
+        put(&server, "a");
+        let seen = start(&server);
+        server.until(|_| seen.lock().unwrap().len() == 2).await;
+        server.state().down = true;
+        server.hang_up();
+        sleep(Duration::from_secs(30)).await;
+        put(&server, "b");
+        server.state().down = false;
+        server.until(|_| seen.lock().unwrap().len() == 3).await;
+        assert_eq!(*seen.lock().unwrap(), ["a", "listed", "b"]);
     }
 }

@@ -27,4 +27,5 @@ pub mod netns;
 pub mod packages;
 pub mod progress;
 pub mod registry;
+pub mod schemathesis;
 pub mod supervisor;

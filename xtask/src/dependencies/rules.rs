@@ -175,7 +175,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "floe-cli",
-        may_use: &["floe-core", "floe-api"],
+        // The shell for its API server in memory, in tests only.
+        may_use: &["floe-core", "floe-api", "floe-shell"],
         why: "it shows and asks, the control plane does",
         never: &[CLOUD],
         features: &[],

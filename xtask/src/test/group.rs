@@ -14,6 +14,7 @@ use floe_testbed::cnitool;
 use floe_testbed::guest::{self, Job};
 use floe_testbed::lab;
 use floe_testbed::progress::Step;
+use floe_testbed::schemathesis;
 
 use super::build::{self, Binary};
 use super::libtest::{self, Selection};
@@ -50,6 +51,7 @@ pub const GROUPS: &[Group] = &[
         targets: &[on_host("cluster"), on_host("lifecycle")],
         prepare: || {
             cluster::prepare()?;
+            schemathesis::prepare()?;
             // Another checkout's tests bring up clusters of the same names.
             let turn = Lock::take("cluster-tests").context("cannot lock the cache folder")?;
             Ok(Some(turn))

@@ -33,9 +33,11 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::{time::timeout, try_join};
 
-use super::{Scene, program::Controller, records::AT_ONCE};
+use super::{Scene, records::AT_ONCE};
 use crate::{
-    filter, scene,
+    filter,
+    program::Controller,
+    scene,
     table::{Figure, Row, Wanted},
 };
 
@@ -43,7 +45,7 @@ const ROUNDS: u32 = 5;
 
 /// Measures the bare loop and floe in turns; all pods stay.
 pub async fn measure(scene: &Scene<'_>) -> Result<Vec<Row>> {
-    let controller = Controller::start(scene).await?;
+    let controller = scene.controller().await?;
     let share = scene.size.pods / (2 * ROUNDS);
     let (mut bare, mut floe) = (0.0, 0.0);
     for round in 0..ROUNDS {

@@ -15,11 +15,14 @@ use kube::{
 };
 use serde_json::Value;
 
-use super::{Scene, bare::Bare, line::Line, program::Controller};
+use super::Scene;
 use crate::{
+    bare::Bare,
     filter::{self, Case},
+    line::Line,
+    program::Controller,
     scene,
-    table::{Figure, Row, Wanted},
+    table::{Row, Wanted},
 };
 
 const CALLS: usize = 2_000;
@@ -27,7 +30,7 @@ const WARM_UP: usize = 50;
 
 /// Measures a new pod and one that kept its address.
 pub async fn measure(scene: &Scene<'_>) -> Result<Vec<Row>> {
-    let controller = Controller::start(scene).await?;
+    let controller = scene.controller().await?;
     let mut rows = Vec::new();
     for case in [Case::Anywhere, Case::Kept] {
         rows.extend(measure_case(scene, &controller, case).await?);
@@ -77,15 +80,13 @@ async fn measure_case(scene: &Scene<'_>, controller: &Controller, case: Case) ->
         let name = format!("{what} of filter over HTTP, {}", case.text());
         Row::new(name, figure, Wanted::Nothing).against(reference)
     };
-    let medians = (median_of(&mut times), median_of(&mut of_the_way));
+    let medians = (
+        filter::median_of(&mut times),
+        filter::median_of(&mut of_the_way),
+    );
     let slowest = filter::percentile_99_of(times);
     Ok(vec![
         row("median", medians.0, medians.1),
         row("p99", slowest, filter::percentile_99_of(of_the_way)),
     ])
-}
-
-fn median_of(times: &mut [f64]) -> Figure {
-    times.sort_unstable_by(f64::total_cmp);
-    Figure::Seconds(times[times.len() / 2])
 }

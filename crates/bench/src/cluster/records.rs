@@ -76,7 +76,7 @@ pub async fn write_nodes(client: &Client, size: Size) -> Result<()> {
 }
 
 /// A record of an address that waits for its pod, as floe writes it.
-fn kept(subnet: u32, nth: u32) -> FloatingIP {
+pub fn kept(subnet: u32, nth: u32) -> FloatingIP {
     let record = filter::kept(subnet, nth);
     let spec = FloatingIPSpec::of(
         &record.key,

@@ -7,8 +7,11 @@ use floe_api::galaxy::FloatingIP;
 use kube::{Api, Client, api::ListParams};
 use tokio::time::{Duration, sleep};
 
-use super::{Scene, program::Controller};
-use crate::table::{Figure, Row, Wanted};
+use super::Scene;
+use crate::{
+    program::Controller,
+    table::{Figure, Row, Wanted},
+};
 
 const ROUNDS: usize = 3;
 /// As many as the controller's own watches ask for at once.
@@ -25,7 +28,7 @@ pub async fn measure(scene: &Scene<'_>) -> Result<Vec<Row>> {
     let mut memory = None;
     for round in 0..ROUNDS {
         lists.push(list(&scene.client, scene.size.held()).await?);
-        let controller = Controller::start(scene).await?;
+        let controller = scene.controller().await?;
         starts.push(controller.took);
         if round + 1 == ROUNDS {
             memory = Some(settled(&controller).await?);
@@ -54,7 +57,7 @@ pub async fn measure(scene: &Scene<'_>) -> Result<Vec<Row>> {
 
 /// Measures a start when pods and nodes are there as well.
 pub async fn measure_beside_pods(scene: &Scene<'_>) -> Result<Vec<Row>> {
-    let controller = Controller::start(scene).await?;
+    let controller = scene.controller().await?;
     let (steady, peak) = settled(&controller).await?;
     let took = controller.took;
     controller.stop().await?;

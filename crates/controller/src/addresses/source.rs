@@ -1,7 +1,7 @@
 //! The watch of the `ConfigMap` with the address configuration.
 
 use floe_core::config::FileConfig;
-use floe_shell::{follow, stop::Stop};
+use floe_shell::stop::Stop;
 use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
 use kube::{
     Api, Client, Resource as _,
@@ -12,7 +12,7 @@ use super::{
     intake::{Intake, Offer},
     report::Reporter,
 };
-use crate::store::Store;
+use crate::store::{Store, rewind::follow};
 
 /// Where the address configuration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,7 @@ pub async fn watch(
         listed: None,
     };
     let watch = follow(
+        source.store.rewinds(),
         api,
         watcher::Config::default().fields(&only),
         "configmap",

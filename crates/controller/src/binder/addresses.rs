@@ -65,13 +65,18 @@ impl Attempt<'_> {
     }
 
     /// Decides, and sets aside what is to be written, in one step.
-    fn decide(&self) -> Result<Granted, Refusal> {
+    fn decide(&self) -> Result<Granted, BindError> {
         let until = clock::now() + SET_ASIDE;
         self.binder.store.change(|books| {
+            if !books.serves() {
+                return Err(BindError::NotReady);
+            }
             let ledger = books.ledger();
-            let address = self.address.ok_or(NodeRefusal::UnknownNode)?;
+            let address = self.address.ok_or(NodeRefusal::UnknownNode);
+            let address = address.map_err(Refusal::from)?;
             let subnet = ledger.topology().node_subnet(address);
-            let subnet = subnet.ok_or(NodeRefusal::NotConfigured { address })?;
+            let subnet = subnet.ok_or(NodeRefusal::NotConfigured { address });
+            let subnet = subnet.map_err(Refusal::from)?;
             let grant = bind::bind(ledger, &self.claim.claimant, subnet, until)?;
             let infos = grant.take.iter().map(|choice| info(ledger, choice.ip()));
             let infos: Option<Vec<IpInfo>> = infos.collect();

@@ -149,3 +149,19 @@ async fn without_the_cloud_there_is_no_binding() {
     binder.bind(&request("a", "n1")).await.unwrap();
     assert_eq!(world.held("uid-a"), ["10.0.70.2"]);
 }
+
+#[tokio::test]
+async fn nothing_is_taken_before_running_pods_were_looked_at() {
+    let world = World::new();
+    let binder = world.binder().await;
+    world.pod("a", None);
+    binder.store.change(crate::store::Books::want_round);
+    let error = binder.bind(&request("a", "n1")).await.unwrap_err();
+    assert_eq!(error.reason(), "NotReady");
+    assert_eq!(world.writes(), 0);
+
+    let round = binder.store.read(crate::store::Books::round);
+    binder.store.change(|books| books.round_over(round));
+    binder.bind(&request("a", "n1")).await.unwrap();
+    assert_eq!(world.held("uid-a"), ["10.0.70.2"]);
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use floe_shell::{follow, stop::Stop};
+use floe_shell::stop::Stop;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use kube::{
     Api, Client, Resource,
@@ -15,7 +15,7 @@ use super::{
     nodes, pods,
     slim::{Nothing, ScaledSpec, Slim},
 };
-use crate::store::{Seen, Store};
+use crate::store::{Seen, Store, rewind::follow};
 
 /// What the feeds need.
 pub struct Feeds {
@@ -31,13 +31,14 @@ pub struct Feeds {
 /// somebody asks for later.
 pub async fn feed(feeds: Feeds, mut stop: Stop) {
     let run = async {
+        let rewinds = feeds.store.rewinds();
         tokio::join!(
             follow_pods(&feeds),
             follow_nodes(&feeds),
             follow_builtin::<Deployment>(&feeds, Sort::Deployment, "deployments"),
             follow_builtin::<ReplicaSet>(&feeds, Sort::ReplicaSet, "replicasets"),
             follow_builtin::<StatefulSet>(&feeds, Sort::StatefulSet, "statefulsets"),
-            feeds.cluster.0.custom.run(&feeds.client, &feeds.cluster),
+            (feeds.cluster.0.custom).run(&feeds.client, &feeds.cluster, &rewinds),
         )
     };
     tokio::select! {
@@ -55,6 +56,7 @@ async fn follow_pods(feeds: &Feeds) {
         }
     };
     follow(
+        feeds.store.rewinds(),
         Api::all(feeds.client.clone()),
         Config::default(),
         "pods",
@@ -72,6 +74,7 @@ async fn follow_nodes(feeds: &Feeds) {
         }
     };
     follow(
+        feeds.store.rewinds(),
         Api::all(feeds.client.clone()),
         Config::default(),
         "nodes",
@@ -92,5 +95,5 @@ where
             feeds.store.warm(|warmth| warmth.workloads = true);
         }
     };
-    follow(api, Config::default(), what, enter).await;
+    follow(feeds.store.rewinds(), api, Config::default(), what, enter).await;
 }

@@ -43,6 +43,8 @@ pub struct Pod {
     pub node: Option<String>,
     /// Its phase.
     pub phase: Phase,
+    /// Its phase in the words of Kubernetes; empty if it has none yet.
+    pub phase_text: &'static str,
     /// The addresses that its status shows.
     pub addresses: Vec<IpAddr>,
 }
@@ -96,6 +98,14 @@ impl From<PodObject> for Pod {
             args: annotations.remove(names::ARGS),
             families: annotations.remove(names::FAMILIES),
             node: spec.node_name.filter(|name| !name.is_empty()),
+            phase_text: match status.phase.as_deref() {
+                Some("Pending") => "Pending",
+                Some("Running") => "Running",
+                Some("Succeeded") => "Succeeded",
+                Some("Failed") => "Failed",
+                Some("Unknown") => "Unknown",
+                _ => "",
+            },
             phase: match status.phase.as_deref() {
                 Some("Running") => Phase::Running,
                 Some("Succeeded" | "Failed") => Phase::Finished,

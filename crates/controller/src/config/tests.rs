@@ -4,6 +4,14 @@ fn parse(args: &[&str]) -> Result<Config, clap::Error> {
     Config::parse(["floe-controller"].iter().chain(args))
 }
 
+fn issued(namespace: &str, secret: &str, names: &[&str]) -> ApiTls {
+    ApiTls::Issued(Issued {
+        namespace: namespace.into(),
+        secret: secret.into(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+    })
+}
+
 fn defaults() -> Config {
     Config {
         kubeconfig: None,
@@ -11,7 +19,12 @@ fn defaults() -> Config {
             path: "/etc/galaxy/galaxy-ipam.json".into(),
             explicit: false,
         },
-        api_addr: "[::]:9041".parse().unwrap(),
+        api: ApiSettings {
+            addr: "[::]:9041".parse().unwrap(),
+            auth: Auth::Kubernetes,
+            tls: Some(issued("kube-system", "floe-api-tls", &[])),
+            swagger: false,
+        },
         extender: ExtenderSettings {
             addr: "[::]:9040".parse().unwrap(),
             advertise: None,
@@ -113,6 +126,10 @@ fn every_flag_changes_its_setting() {
             &["--leader-elect-resource-namespace=floe"],
             Config {
                 election: election("floe", "galaxy-ipam"),
+                api: ApiSettings {
+                    tls: Some(issued("floe", "floe-api-tls", &[])),
+                    ..defaults().api
+                },
                 ..defaults()
             },
         ),
@@ -135,7 +152,10 @@ fn the_flags_of_the_extender_change_its_settings() {
         (
             &["--bind=10.0.0.1", "--api-port=1"],
             Config {
-                api_addr: "10.0.0.1:1".parse().unwrap(),
+                api: ApiSettings {
+                    addr: "10.0.0.1:1".parse().unwrap(),
+                    ..defaults().api
+                },
                 extender: ExtenderSettings {
                     addr: "10.0.0.1:9040".parse().unwrap(),
                     ..defaults().extender
@@ -179,11 +199,64 @@ fn the_flags_of_the_extender_change_its_settings() {
 }
 
 #[test]
+fn the_flags_of_the_api_change_its_settings() {
+    let api = |args: &[&str]| parse(args).unwrap().api;
+    let with = |tls| ApiSettings {
+        tls,
+        ..defaults().api
+    };
+    let names = ["*.floe.example", "10.0.0.1", "fd00::1", "floe.example"];
+    assert_eq!(
+        api(&[
+            "--api-tls-san=Floe.example,*.floe.example",
+            "--api-tls-san",
+            "fd00:0::1",
+            "--api-tls-san=10.0.0.1",
+        ]),
+        with(Some(issued("kube-system", "floe-api-tls", &names)))
+    );
+    assert_eq!(
+        api(&["--api-secret=mine"]),
+        with(Some(issued("kube-system", "mine", &[])))
+    );
+    assert_eq!(
+        api(&["--api-secret=ns/mine", "--leader-elect=false"]),
+        with(Some(issued("ns", "mine", &[])))
+    );
+    let files = ApiTls::Files(TlsFiles {
+        cert: "/c".into(),
+        key: "/k".into(),
+        client_ca: None,
+    });
+    let flags = ["--api-tls-cert-file=/c", "--api-tls-key-file=/k"];
+    assert_eq!(api(&flags), with(Some(files.clone())));
+    let open = |tls| ApiSettings {
+        auth: Auth::None,
+        ..with(tls)
+    };
+    assert_eq!(api(&["--api-auth=none"]), open(None));
+    assert_eq!(
+        api(&[flags[0], flags[1], "--api-auth=none"]),
+        open(Some(files))
+    );
+    for (flag, swagger) in [
+        ("--swagger", true),
+        ("--swagger=true", true),
+        ("--swagger=false", false),
+    ] {
+        let want = ApiSettings {
+            swagger,
+            ..defaults().api
+        };
+        assert_eq!(api(&[flag]), want, "{flag}");
+    }
+}
+
+#[test]
 fn the_flags_of_galaxy_ipam_are_accepted() {
     let args = [
         "--master=",
         "--profiling",
-        "--swagger=true",
         "--leader-elect-resource-lock=endpointsleases",
         "--logtostderr=true",
         "--alsologtostderr",
@@ -264,6 +337,24 @@ fn wrong_flags_are_explained_and_end_with_code_2() {
         (&["--master=https://10.0.0.1"], "use --kubeconfig"),
         (&["--bind=10.0.0.1:1"], "--bind"),
         (&["--api-port=70000"], "--api-port"),
+        (&["--api-auth=basic"], "[possible values: kubernetes, none]"),
+        (&["--api-tls-cert-file=/c"], "--api-tls-key-file <FILE>"),
+        (&["--api-tls-key-file=/k"], "--api-tls-cert-file <FILE>"),
+        (&["--api-tls-san=a b"], "a host name or an IP address"),
+        (
+            &["--api-tls-san=*.10.0.0.1"],
+            "a host name or an IP address",
+        ),
+        (
+            &[
+                "--api-tls-san=a",
+                "--api-tls-cert-file=/c",
+                "--api-tls-key-file=/k",
+            ],
+            "cannot be used with",
+        ),
+        (&["--api-secret=a/b/c"], "the name of a Secret"),
+        (&["--api-secret=A"], "the name of a Secret"),
         (&["--config="], "--config"),
         (&["--advertise-address=me"], "--advertise-address"),
         (

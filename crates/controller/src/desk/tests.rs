@@ -260,3 +260,23 @@ async fn a_new_node_is_known_at_the_next_question() {
         json!(["n9"])
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_promised_before_running_pods_were_looked_at() {
+    let scene = Scene::start().await;
+    let pod = scene.bare("a").await;
+    scene.store.change(crate::store::Books::want_round);
+    let answer = filter(&scene, &pod, &ALL).await;
+    let told = answer["error"].as_str().unwrap();
+    assert!(
+        told.starts_with("NotReady: running pods come first"),
+        "{told}"
+    );
+    let promised = |scene: &Scene| scene.store.read(|it| it.ledger().promises().count());
+    assert_eq!(promised(&scene), 0);
+
+    let round = scene.store.read(crate::store::Books::round);
+    scene.store.change(|books| books.round_over(round));
+    let answer = filter(&scene, &pod, &ALL).await;
+    assert_eq!(answer["nodenames"], json!(["n1", "n2"]));
+}

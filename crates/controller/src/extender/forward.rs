@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,25 +14,15 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use floe_shell::logs;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{self, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
-};
+use hyper_util::client::legacy;
 use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
 };
 use tracing::{info, warn};
 
-use super::{
-    FORWARDED,
-    call::{self, Call},
-    tls::{self, Secrets},
-};
-
-/// How long it may take to reach the leader's host.
-const CONNECT: Duration = Duration::from_secs(1);
+use super::call::{self, Call};
+use crate::transport::{FORWARDED, peer::Peers, tls::Secrets};
 
 /// What a follower adds to the time that the leader has, so that the answer of
 /// a slow leader still comes through.
@@ -45,16 +35,12 @@ const KEEP: Duration = Duration::from_mins(1);
 /// The longest answer: the nodes of a request, and some more.
 const LARGEST: usize = 512 * 1024 * 1024;
 
-type Client = legacy::Client<HttpsConnector<HttpConnector>, Body>;
-
 /// Forwards calls to the leader.
 #[derive(Clone)]
 pub struct Forwarder(Arc<Shared>);
 
 struct Shared {
-    secrets: Option<watch::Receiver<Arc<Secrets>>>,
-    /// Made anew for other secrets.
-    client: Mutex<(Option<Arc<Secrets>>, Client)>,
+    peers: Peers,
     /// Whether the last call came to nothing; repeated failures are not news.
     failing: AtomicBool,
 }
@@ -82,11 +68,8 @@ pub enum ForwardError {
 impl Forwarder {
     /// Forwards over TLS if there are secrets, else without.
     pub fn new(secrets: Option<watch::Receiver<Arc<Secrets>>>) -> Self {
-        let now = secrets.as_ref().map(|secrets| secrets.borrow().clone());
-        let client = client(now.as_deref());
         Self(Arc::new(Shared {
-            secrets,
-            client: Mutex::new((now, client)),
+            peers: Peers::new(secrets, KEEP),
             failing: AtomicBool::new(false),
         }))
     }
@@ -116,7 +99,7 @@ impl Forwarder {
         headers.insert(header::CONTENT_TYPE, json);
         headers.insert(FORWARDED, header::HeaderValue::from_static("true"));
 
-        let answer = self.client().request(request).await?;
+        let answer = self.0.peers.client().request(request).await?;
         // A body that cannot be read is as bad for the leader as for us.
         let status = answer.status();
         if status != StatusCode::OK && status != StatusCode::INTERNAL_SERVER_ERROR {
@@ -132,19 +115,6 @@ impl Forwarder {
         Ok(answer)
     }
 
-    fn client(&self) -> Client {
-        let held = self.0.client.lock();
-        let mut held = held.unwrap_or_else(PoisonError::into_inner);
-        if let Some(secrets) = &self.0.secrets {
-            let now = secrets.borrow().clone();
-            if !held.0.as_ref().is_some_and(|old| Arc::ptr_eq(old, &now)) {
-                let client = client(Some(&now));
-                *held = (Some(now), client);
-            }
-        }
-        held.1.clone()
-    }
-
     fn note(&self, leader: &str, result: &Result<Response, ForwardError>) {
         let failing = self.0.failing.swap(result.is_err(), Ordering::Relaxed);
         match result {
@@ -158,25 +128,4 @@ impl Forwarder {
             Ok(_) | Err(_) => {}
         }
     }
-}
-
-fn client(secrets: Option<&Secrets>) -> Client {
-    let mut http = HttpConnector::new();
-    http.set_connect_timeout(Some(CONNECT));
-    http.set_nodelay(true);
-    http.enforce_http(false);
-    let connector = match secrets {
-        // Never without, even if the lease says so.
-        Some(secrets) => HttpsConnectorBuilder::new()
-            .with_tls_config(secrets.client())
-            .https_only(),
-        // A leader with TLS is not to be trusted: nothing here says by what.
-        None => HttpsConnectorBuilder::new()
-            .with_tls_config(tls::trusting_nobody())
-            .https_or_http(),
-    };
-    legacy::Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(KEEP)
-        .build(connector.enable_http1().wrap_connector(http))
 }

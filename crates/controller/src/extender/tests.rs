@@ -131,6 +131,7 @@ fn follower_of(extender: Option<&str>) -> Standing {
     Standing::Following {
         holder: Some("other".into()),
         extender: extender.map(str::to_owned),
+        api: None,
     }
 }
 
@@ -279,6 +280,7 @@ async fn who_cannot_decide_says_so_in_the_form_of_each_answer() {
     let none = Standing::Following {
         holder: None,
         extender: None,
+        api: None,
     };
     for (standing, warmth, reason) in [
         (Standing::Leading, cold, "NotReady"),

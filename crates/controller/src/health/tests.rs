@@ -139,6 +139,7 @@ async fn readiness_tells_the_standing_and_followers_are_ready() {
             Standing::Following {
                 holder,
                 extender: Some("http://10.0.0.1:9040".into()),
+                api: None,
             },
             "Following",
             json!("other"),
@@ -147,6 +148,7 @@ async fn readiness_tells_the_standing_and_followers_are_ready() {
             Standing::Following {
                 holder: None,
                 extender: None,
+                api: None,
             },
             "Following",
             Value::Null,

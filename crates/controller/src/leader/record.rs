@@ -10,6 +10,18 @@ use k8s_openapi::{
 /// scheduler's calls.
 const EXTENDER: &str = "floe.dev/extender";
 
+/// The same for calls of the management API.
+const API: &str = "floe.dev/api";
+
+/// Where a replica answers, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// The scheduler.
+    pub extender: Option<String>,
+    /// People and tools.
+    pub api: Option<String>,
+}
+
 /// Reads a lease. Missing fields are empty, as the Go client reads them.
 pub fn from_lease(lease: &Lease) -> Record {
     let spec = lease.spec.clone().unwrap_or_default();
@@ -23,13 +35,18 @@ pub fn from_lease(lease: &Lease) -> Record {
     }
 }
 
-/// Where the one who wrote the lease answers the scheduler, if it told.
-pub fn extender(lease: &Lease) -> Option<String> {
-    lease.metadata.annotations.as_ref()?.get(EXTENDER).cloned()
+/// Where the one who wrote the lease answers, if it told.
+pub fn addresses(lease: &Lease) -> Addresses {
+    let notes = lease.metadata.annotations.as_ref();
+    let note = |name| notes.and_then(|notes| notes.get(name)).cloned();
+    Addresses {
+        extender: note(EXTENDER),
+        api: note(API),
+    }
 }
 
 /// A lease that does not exist yet.
-pub fn to_new_lease(name: &str, record: &Record, extender: Option<&str>) -> Lease {
+pub fn to_new_lease(name: &str, record: &Record, own: &Addresses) -> Lease {
     let lease = Lease {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -37,23 +54,24 @@ pub fn to_new_lease(name: &str, record: &Record, extender: Option<&str>) -> Leas
         },
         spec: None,
     };
-    into_lease(lease, record, extender)
+    into_lease(lease, record, own)
 }
 
 /// The lease that was read, with its resourceVersion and what others noted on
-/// it, but this content and this address of the writer's extender.
-pub fn into_lease(mut lease: Lease, record: &Record, extender: Option<&str>) -> Lease {
+/// it, but this content and these addresses of the writer.
+pub fn into_lease(mut lease: Lease, record: &Record, own: &Addresses) -> Lease {
     let notes = &mut lease.metadata.annotations;
-    match extender {
-        Some(address) => {
-            let notes = notes.get_or_insert_default();
-            notes.insert(EXTENDER.to_owned(), address.to_owned());
-        }
-        // That of the leader before us would send followers the wrong way.
-        None => {
-            if let Some(notes) = notes {
-                notes.remove(EXTENDER);
+    for (name, address) in [(EXTENDER, &own.extender), (API, &own.api)] {
+        match (address, notes.as_mut()) {
+            (Some(address), _) => {
+                let notes = notes.get_or_insert_default();
+                notes.insert(name.to_owned(), address.clone());
             }
+            // That of the leader before us would send followers the wrong way.
+            (None, Some(notes)) => {
+                notes.remove(name);
+            }
+            (None, None) => {}
         }
     }
     Lease {

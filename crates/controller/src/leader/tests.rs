@@ -234,7 +234,7 @@ async fn an_unreadable_lease_leaves_the_standing_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_tells_where_the_leader_answers_the_scheduler() {
+async fn the_lease_tells_where_the_leader_answers() {
     let server = Server::new();
     let address = "http://10.0.0.1:9040".to_owned();
     let mut first = server.start_at(Some(&address));
@@ -242,6 +242,7 @@ async fn the_lease_tells_where_the_leader_answers_the_scheduler() {
     let mut second = server.start_at(None);
     let following = Standing::Following {
         holder: Some(first.identity.clone()),
+        api: Some("http://10.0.0.1:9041".to_owned()),
         extender: Some(address),
     };
     second.until(|standing| *standing == following).await;
@@ -255,6 +256,7 @@ async fn a_follower_learns_at_once_where_the_next_leader_answers() {
     let following = |holder: &str, extender: Option<&str>| Standing::Following {
         holder: Some(holder.into()),
         extender: extender.map(str::to_owned),
+        api: None,
     };
     let old = following("old", None);
     replica.until(|standing| *standing == old).await;
@@ -272,6 +274,7 @@ async fn annotations_of_others_stay_and_an_old_address_goes() {
     let server = Server::new();
     server.state().annotations = json!({
         "floe.dev/extender": "http://10.0.0.1:9040",
+        "floe.dev/api": "http://10.0.0.1:9041",
         "example.com/note": "mine",
     });
     server.state().put(&spec_of("", 1));
@@ -284,6 +287,7 @@ async fn annotations_of_others_stay_and_an_old_address_goes() {
         notes,
         json!({
             "floe.dev/extender": "https://[fd00::1]:9040",
+            "floe.dev/api": "https://[fd00::1]:9041",
             "example.com/note": "mine",
         })
     );
@@ -316,5 +320,6 @@ fn follows(holder: Option<String>) -> Standing {
     Standing::Following {
         holder,
         extender: None,
+        api: None,
     }
 }

@@ -1,3 +1,4 @@
+use floe_core::ipam::policy::ReleasePolicy;
 use serde_json::{Value, json};
 
 use super::*;

@@ -17,6 +17,7 @@ use tokio::{sync::watch, time::sleep};
 
 use super::Reclaimer;
 use crate::{
+    actions::Actions,
     adopt::Adopter,
     claims::{
         Claims,
@@ -24,13 +25,15 @@ use crate::{
     },
     cloud::Cloud,
     cluster::{self, Cluster, Workloads},
+    directory::Directory,
     events::{self, Events},
     leader::Standing,
     marks::Marker,
     metrics::Metrics,
-    pools::Preallocator,
+    pools::{Filler, Preallocator},
     records::Records,
     report::Reporter,
+    rest::Rest,
     store::{self, Store},
     turns::Turns,
     waiting::Waiting,
@@ -62,6 +65,7 @@ pub struct Scene {
     metrics: Metrics,
     events: Events,
     reporter: Reporter,
+    directory: Directory,
     pub stop: Stop,
     _stopper: Stopper,
 }
@@ -103,6 +107,7 @@ impl Scene {
         let scene = Self {
             records: Records::new(server.client(), store.clone(), metrics.clone()),
             reporter: Reporter::new(events.clone(), metrics.clone()),
+            directory: Directory::new(store.clone()),
             cloud: Cloud::new(None, &metrics).unwrap(),
             turns: Turns::default(),
             standing: watch::Sender::new(Standing::Leading),
@@ -120,6 +125,8 @@ impl Scene {
         scene.configure(CONFIG);
         let warmth = scene.store.warmth();
         until("the caches are warm", || warmth.borrow().is_warm()).await;
+        // As if all running pods had been looked at.
+        scene.store.change(|books| books.round_over(books.round()));
         scene
     }
 
@@ -164,11 +171,39 @@ impl Scene {
 
     pub fn preallocator(&self) -> Preallocator {
         Preallocator {
-            store: self.store.clone(),
-            records: self.records.clone(),
+            filler: Filler {
+                store: self.store.clone(),
+                records: self.records.clone(),
+                turns: self.turns.clone(),
+            },
             events: self.events.clone(),
             metrics: self.metrics.clone(),
             standing: self.standing.subscribe(),
+        }
+    }
+
+    pub fn actions(&self) -> Actions {
+        Actions {
+            client: self.server.client(),
+            cluster: self.cluster.clone(),
+            store: self.store.clone(),
+            records: self.records.clone(),
+            cloud: self.cloud.clone(),
+            turns: self.turns.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    /// What the routes of the management API need.
+    pub fn rest(&self) -> Rest {
+        Rest {
+            directory: self.directory.clone(),
+            store: self.store.clone(),
+            cluster: self.cluster.clone(),
+            claims: self.claims.clone(),
+            actions: self.actions(),
+            client: self.server.client(),
+            metrics: self.metrics.clone(),
         }
     }
 

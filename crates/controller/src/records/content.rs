@@ -6,7 +6,7 @@ use floe_api::{
     galaxy::{FloatingIP, FloatingIPSpec},
     labels,
 };
-use floe_core::ipam::ledger::Record;
+use floe_core::ipam::{ledger::Record, state::State};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -31,6 +31,15 @@ pub(super) fn object(ip: IpAddr, holding: &Holding, outside: bool, now: Timestam
         .collect();
     object.metadata.labels = (!marks.is_empty()).then_some(marks);
     object
+}
+
+/// Makes a new object a reservation.
+pub(super) fn reserve(object: &mut FloatingIP) {
+    let (labels, state) = (&mut object.metadata.labels, "Reserved".to_owned());
+    let labels = labels.get_or_insert_default();
+    labels.insert(labels::RESERVED.to_owned(), "true".to_owned());
+    let annotations = object.metadata.annotations.get_or_insert_default();
+    annotations.insert(labels::STATE.to_owned(), state);
 }
 
 /// The changes that give an address to another holder. The mark of an address
@@ -91,19 +100,13 @@ fn notes(holding: &Holding) -> [(&'static str, Option<String>); 3] {
     let node = &holding.place.node_name;
     [
         (labels::NODE, (!node.is_empty()).then(|| node.clone())),
-        (labels::STATE, Some(state(holding).to_owned())),
+        (labels::STATE, Some(state(holding).to_string())),
         (labels::WORKLOAD, holding.note.clone()),
     ]
 }
 
-fn state(holding: &Holding) -> &'static str {
-    if !holding.place.is_empty() {
-        "Bound"
-    } else if holding.key.is_group() {
-        "Spare"
-    } else {
-        "Kept"
-    }
+fn state(holding: &Holding) -> State {
+    State::of_holding(&holding.key, holding.place.is_empty())
 }
 
 /// The time of the next change. It differs from the last one, so that each change

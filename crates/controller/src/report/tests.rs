@@ -23,6 +23,7 @@ fn pod(version: &str) -> Pod {
         families: None,
         node: None,
         phase: Phase::Pending,
+        phase_text: "Pending",
         addresses: Vec::new(),
     }
 }

@@ -1,34 +1,70 @@
-//! Where this process is reached: its listeners, and TLS for the extender's.
+//! Where this process is reached: its listeners, and TLS from files.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tokio::net::TcpListener;
 
 use super::Error;
-use crate::{config::Config, extender::Reloader};
+use crate::{
+    config::{ApiTls, Auth, Config, Issued},
+    transport::tls::Reloader,
+};
 
 /// All listeners.
 pub struct Doors {
     /// Of health, readiness, version and metrics.
     pub health: TcpListener,
-    /// Of metrics, where galaxy-ipam has them.
-    pub api: TcpListener,
+    /// Of the management API.
+    pub api: ApiDoor,
     /// Of the scheduler extender.
     pub extender: TcpListener,
     /// TLS for the extender.
     pub tls: Option<Reloader>,
 }
 
+/// Where people and tools are answered.
+pub struct ApiDoor {
+    /// Where calls come in.
+    pub listener: TcpListener,
+    /// How callers are known.
+    pub auth: Auth,
+    /// The certificate; `None`: plain HTTP.
+    pub tls: Option<ApiCertificate>,
+}
+
+/// The certificate of the API.
+pub enum ApiCertificate {
+    /// From files.
+    Files(Reloader),
+    /// Made by floe.
+    Issued(Issued),
+}
+
 impl Doors {
     /// Listens everywhere, and reads the files for TLS.
     pub async fn open(config: &Config) -> Result<Self, Error> {
         let tls = match config.extender.tls.clone() {
-            Some(files) => Some(Reloader::new(files).await?),
+            Some(files) => {
+                let read = Reloader::new(files, "extender").await;
+                Some(read.map_err(Error::ExtenderTls)?)
+            }
+            None => None,
+        };
+        let issued = match config.api.tls.clone() {
+            Some(ApiTls::Files(files)) => {
+                let read = Reloader::new(files, "api").await;
+                Some(ApiCertificate::Files(read.map_err(Error::ApiTls)?))
+            }
+            Some(ApiTls::Issued(issued)) => Some(ApiCertificate::Issued(issued)),
             None => None,
         };
         Ok(Self {
             health: listen(config.health_addr, "--health-addr").await?,
-            api: listen(config.api_addr, "--bind, --api-port").await?,
+            api: ApiDoor {
+                listener: listen(config.api.addr, "--bind, --api-port").await?,
+                auth: config.api.auth,
+                tls: issued,
+            },
             extender: listen(config.extender.addr, "--bind, --port").await?,
             tls,
         })

@@ -6,21 +6,24 @@ use tokio::sync::watch;
 
 use super::{Error, Tasks};
 use crate::{
+    actions::Actions,
     adopt::Adopter,
     binder::Binder,
     claims::Claims,
     cloud::Cloud,
     cluster::{self, Cluster, Workloads},
     desk::Desk,
+    directory::Directory,
     events::Events,
     extender::Extender,
     leader::Standing,
     marks::Marker,
     metrics::Metrics,
-    pools::Preallocator,
+    pools::{Filler, Preallocator},
     reclaim::Reclaimer,
     records::Records,
     report::Reporter,
+    rest::Rest,
     store::Store,
     turns::Turns,
     waiting::{Waiting, Waker},
@@ -40,12 +43,20 @@ pub struct Surroundings {
     pub standing: watch::Receiver<Standing>,
 }
 
+/// Who answers others.
+pub struct Answering {
+    /// The scheduler.
+    pub extender: Extender,
+    /// People and tools.
+    pub rest: Rest,
+}
+
 /// Starts everything that gives addresses to pods and takes them back.
 pub fn start(
     tasks: &mut Tasks,
     surroundings: Surroundings,
     file: &FileConfig,
-) -> Result<Extender, Error> {
+) -> Result<Answering, Error> {
     let Surroundings {
         client,
         store,
@@ -110,8 +121,31 @@ pub fn start(
         standing: standing.clone(),
     };
     tasks.start(|stop| adopter.run(stop));
-    keep_tidy(tasks, &store, &records, events, &metrics, &standing);
+    let filler = Filler {
+        store: store.clone(),
+        records: records.clone(),
+        turns: turns.clone(),
+    };
+    keep_tidy(tasks, filler, events, &metrics, &standing);
 
+    let actions = Actions {
+        client: client.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+        records: records.clone(),
+        cloud: cloud.clone(),
+        turns: turns.clone(),
+        metrics: metrics.clone(),
+    };
+    let rest = Rest {
+        directory: Directory::new(store.clone()),
+        store: store.clone(),
+        cluster: cluster.clone(),
+        claims: claims.clone(),
+        actions,
+        client: client.clone(),
+        metrics: metrics.clone(),
+    };
     let desk = Desk {
         claims: claims.clone(),
         cluster: cluster.clone(),
@@ -133,34 +167,33 @@ pub fn start(
         reporter,
         metrics,
     };
-    Ok(Extender {
+    let extender = Extender {
         desk,
         binder,
         standing,
-    })
+    };
+    Ok(Answering { extender, rest })
 }
 
 /// Starts what looks after records that no pod is about.
 fn keep_tidy(
     tasks: &mut Tasks,
-    store: &Store,
-    records: &Records,
+    filler: Filler,
     events: Events,
     metrics: &Metrics,
     standing: &watch::Receiver<Standing>,
 ) {
+    let marker = Marker {
+        store: filler.store.clone(),
+        records: filler.records.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| marker.run(stop));
     let preallocator = Preallocator {
-        store: store.clone(),
-        records: records.clone(),
+        filler,
         events,
         metrics: metrics.clone(),
         standing: standing.clone(),
     };
     tasks.start(|stop| preallocator.run(stop));
-    let marker = Marker {
-        store: store.clone(),
-        records: records.clone(),
-        standing: standing.clone(),
-    };
-    tasks.start(|stop| marker.run(stop));
 }

@@ -25,10 +25,17 @@ use super::{
     seen::Seen,
 };
 
+mod changes;
 mod pools;
 mod reading;
+mod runners;
 
-pub use self::pools::EVERYWHERE;
+use self::{changes::Log, runners::Runners};
+pub use self::{
+    changes::{Changed, Changes},
+    pools::EVERYWHERE,
+    reading::UNREADABLE_RECORD,
+};
 
 /// Everything this process decides from.
 #[derive(Debug)]
@@ -48,6 +55,8 @@ pub struct Books {
     /// While a list comes in: names in it that are no addresses.
     strange_listed: BTreeSet<String>,
     news: broadcast::Sender<News>,
+    log: Log,
+    runners: Runners,
 }
 
 /// Something that others may have to act on, told whoever has caused it.
@@ -91,6 +100,8 @@ impl Books {
             strange: BTreeMap::new(),
             strange_listed: BTreeSet::new(),
             news,
+            log: Log::default(),
+            runners: Runners::default(),
         }
     }
 
@@ -142,6 +153,17 @@ impl Books {
         !self.ledger.lapse(now).is_empty()
     }
 
+    /// What has changed since this was last asked, at first everything. There is one
+    /// log, so only one may ask.
+    pub fn take_changes(&mut self) -> Changes {
+        self.log.take()
+    }
+
+    /// Whether there is something to [take](Books::take_changes).
+    pub fn has_changes(&self) -> bool {
+        self.log.has_some()
+    }
+
     /// The pools of all namespaces.
     pub fn pools(&self) -> &BTreeMap<PoolKey, Pool> {
         &self.pools
@@ -175,6 +197,7 @@ impl Books {
             *tally.place(&self.ledger, record.ip) += 1;
         }
         self.tally = tally;
+        self.log.configured();
         self.tell(News::Configured);
         change
     }
@@ -211,6 +234,9 @@ impl Books {
             (&before.key, &before.uid, before.reserved)
                 == (&record.key, &record.uid, record.reserved)
         });
+        if before != Some(&record) {
+            self.log.changed(ip);
+        }
         if before.is_none() {
             *self.tally.place(&self.ledger, ip) += 1;
         }
@@ -269,14 +295,26 @@ impl Books {
         });
     }
 
+    /// The largest version of any record so far.
+    pub fn newest(&self) -> u64 {
+        self.records.newest()
+    }
+
+    /// The API server counts anew, from an older version.
+    pub fn forget_versions(&mut self) {
+        self.records.forget_newest();
+    }
+
     /// A list of all records is asked for.
     pub fn begin_records(&mut self) {
         self.records.begin_list();
         self.strange_listed.clear();
     }
 
-    /// The list of all records is complete.
+    /// The list of all records is complete. What it lacks may be in use all the same,
+    /// so running pods come first now.
     pub fn end_records(&mut self) {
+        self.want_round();
         for ip in self.records.end_list() {
             self.forget(ip);
         }
@@ -293,6 +331,8 @@ impl Books {
         if let Some(record) = self.ledger.forget(ip) {
             self.named.remove(&record.key, ip);
             *self.tally.place(&self.ledger, ip) -= 1;
+            self.log.changed(ip);
+            self.lost(ip);
             self.tell(News::Freed(ip));
         }
     }

@@ -1,7 +1,7 @@
 //! The watches that keep the books current.
 
 use floe_api::galaxy::{FloatingIP, Pool};
-use floe_shell::{follow, stop::Stop};
+use floe_shell::stop::Stop;
 use kube::{
     Api, Client, Resource as _,
     runtime::watcher::{Config, Event},
@@ -9,7 +9,7 @@ use kube::{
 use tokio::sync::watch;
 use tracing::info;
 
-use super::{Store, seen::Seen};
+use super::{Store, rewind, seen::Seen};
 
 /// What the feeds need.
 pub struct Feeds {
@@ -32,10 +32,12 @@ pub async fn feed(feeds: Feeds, mut stop: Stop) {
     let run = async {
         // An error means that nobody can tell any more; then the watch will.
         let _ = defined.wait_for(|defined| *defined).await;
+        let all: Api<Seen<FloatingIP>> = Api::all(client.clone());
         tokio::join!(
-            records(Api::all(client.clone()), &store),
+            records(all.clone(), &store),
             pools(Api::all(client), &store),
             tell_when_warm(&store),
+            look_out(&all, &store),
         )
     };
     tokio::select! {
@@ -57,7 +59,8 @@ async fn records(api: Api<Seen<FloatingIP>>, store: &Store) {
         Event::Delete(object) => store.change(|books| books.record_gone(object.meta())),
     };
     // Such lists read the latest state: `Order` needs that.
-    follow(api, Config::default(), "floatingips", enter).await;
+    let rewinds = store.rewinds();
+    rewind::follow(rewinds, api, Config::default(), "floatingips", enter).await;
 }
 
 async fn pools(api: Api<Seen<Pool>>, store: &Store) {
@@ -72,7 +75,15 @@ async fn pools(api: Api<Seen<Pool>>, store: &Store) {
         }
         Event::Delete(object) => store.change(|books| books.pool_gone(object.meta())),
     };
-    follow(api, Config::default(), "pools", enter).await;
+    rewind::follow(store.rewinds(), api, Config::default(), "pools", enter).await;
+}
+
+/// Looks out for a restore, once there is something to compare with.
+async fn look_out(api: &Api<Seen<FloatingIP>>, store: &Store) {
+    let mut warmth = store.warmth();
+    if warmth.wait_for(|warmth| warmth.records).await.is_ok() {
+        rewind::look_out(api, store).await;
+    }
 }
 
 async fn tell_when_warm(store: &Store) {

@@ -8,6 +8,10 @@
 //! opaque; since 1.35 it promises what etcd always gave: decimal numbers that can
 //! be compared. A version that is no number is believed, as the watch is in
 //! order.)
+//!
+//! One thing breaks that order: etcd that is restored from a snapshot counts on from
+//! an older number. So a list, which reads the latest state, is believed against all
+//! that was known before it was asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +21,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 #[derive(Debug)]
 pub struct Order<K> {
     known: BTreeMap<K, Option<u64>>,
+    /// The largest version that was ever said.
+    newest: u64,
     /// Objects that this process has deleted and the watch may still tell of.
     deleted: BTreeMap<K, Stamp>,
     /// While a list comes in: what it had so far, and what this
@@ -46,6 +52,7 @@ impl<K> Default for Order<K> {
     fn default() -> Self {
         Self {
             known: BTreeMap::new(),
+            newest: 0,
             deleted: BTreeMap::new(),
             listing: None,
         }
@@ -56,6 +63,7 @@ impl<K: Ord + Clone> Order<K> {
     /// The object is in this state, says a watch, a list or the answer to an own
     /// write. False when something newer is known already.
     pub fn exists(&mut self, key: &K, stamp: &Stamp) -> bool {
+        self.newest = self.newest.max(stamp.version.unwrap_or_default());
         if let Some(deleted) = self.deleted.get(key) {
             if deleted.uid == stamp.uid || is_before(stamp.version, deleted.version) {
                 self.mention(key);
@@ -63,9 +71,9 @@ impl<K: Ord + Clone> Order<K> {
             }
             self.deleted.remove(key);
         }
-        self.mention(key);
+        let first = self.mention(key);
         match self.known.get_mut(key) {
-            Some(known) if is_before(stamp.version, *known) => false,
+            Some(known) if !first && is_before(stamp.version, *known) => false,
             Some(known) => {
                 *known = stamp.version;
                 true
@@ -80,6 +88,16 @@ impl<K: Ord + Clone> Order<K> {
     /// The version of the state that is known, if that is a number.
     pub fn version(&self, key: &K) -> Option<u64> {
         self.known.get(key).copied().flatten()
+    }
+
+    /// The largest version that was said about any object.
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// The server counts anew, from an older version.
+    pub fn forget_newest(&mut self) {
+        self.newest = 0;
     }
 
     /// The watch says that the object was deleted. False when it has come back
@@ -108,9 +126,11 @@ impl<K: Ord + Clone> Order<K> {
         }
     }
 
-    /// A list is asked for. Whatever was written before this is in it.
+    /// A list is asked for. Whatever was written or deleted before this is in it, or
+    /// was undone by a restore.
     pub fn begin_list(&mut self) {
         self.listing = Some(BTreeSet::new());
+        self.deleted.clear();
     }
 
     /// The list is complete. Returns what must be forgotten: what is neither in
@@ -132,10 +152,11 @@ impl<K: Ord + Clone> Order<K> {
         forgotten
     }
 
-    fn mention(&mut self, key: &K) {
-        if let Some(listing) = &mut self.listing {
-            listing.insert(key.clone());
-        }
+    /// Says whether a list comes in, and this is the first word about the object since
+    /// it was asked for.
+    fn mention(&mut self, key: &K) -> bool {
+        let listing = self.listing.as_mut();
+        listing.is_some_and(|listing| listing.insert(key.clone()))
     }
 
     fn drop(&mut self, key: &K) -> bool {

@@ -54,6 +54,7 @@ async fn a_follower_wakes_nobody_and_forgets_who_waits() {
     let follower = Standing::Following {
         holder: None,
         extender: None,
+        api: None,
     };
     scene.standing.send_replace(follower.clone());
     scene.bare("a").await;

@@ -101,6 +101,28 @@ impl Holder {
     }
 }
 
+impl<'a> KeyParts<'a> {
+    /// The parts of the text of a key, or `None` when it is empty or opaque.
+    pub fn of(text: &'a str) -> Option<Self> {
+        let Some(rest) = text.strip_prefix(POOL) else {
+            return own_parts(text);
+        };
+        let (pool, own) = rest.split_once('_')?;
+        if pool.is_empty() {
+            return None;
+        }
+        let parts = if own.is_empty() {
+            KeyParts::default()
+        } else {
+            own_parts(own)?
+        };
+        Some(KeyParts {
+            pool: Some(pool),
+            ..parts
+        })
+    }
+}
+
 impl HolderKey {
     /// A key as it was stored.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
@@ -141,22 +163,7 @@ impl HolderKey {
 
     /// The parts, or `None` when the key is empty or opaque.
     pub fn parts(&self) -> Option<KeyParts<'_>> {
-        let Some(rest) = self.0.strip_prefix(POOL) else {
-            return own_parts(&self.0);
-        };
-        let (pool, own) = rest.split_once('_')?;
-        if pool.is_empty() {
-            return None;
-        }
-        let parts = if own.is_empty() {
-            KeyParts::default()
-        } else {
-            own_parts(own)?
-        };
-        Some(KeyParts {
-            pool: Some(pool),
-            ..parts
-        })
+        KeyParts::of(&self.0)
     }
 
     /// The key under which unused addresses of the app or of its pool wait.

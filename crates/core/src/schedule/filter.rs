@@ -36,6 +36,23 @@ pub struct Sorted<'a> {
     pub promise: Option<Promise>,
 }
 
+impl Sorted<'_> {
+    /// If no node will do, the refusal that tells most about what the pod waits for.
+    pub fn most_telling(&self) -> Option<NodeRefusal> {
+        if !self.fit.is_empty() {
+            return None;
+        }
+        let refusals = self.unfit.iter().map(|(_, refusal)| *refusal);
+        refusals.min_by_key(|refusal| match refusal {
+            NodeRefusal::KeptElsewhere { .. } => 0,
+            NodeRefusal::SpareElsewhere { .. } => 1,
+            NodeRefusal::NoAddressLeft => 2,
+            NodeRefusal::NotConfigured { .. } => 3,
+            NodeRefusal::UnknownNode => 4,
+        })
+    }
+}
+
 /// Sorts the offered nodes. A pod without wishes can run on all of them.
 ///
 /// The next pod is filtered before this one is bound. So a pod whose group shares

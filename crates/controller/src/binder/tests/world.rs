@@ -83,6 +83,8 @@ impl World {
         tokio::spawn(store::feed(feeds, self.stop.clone()));
         let mut warmth = store.warmth();
         warmth.wait_for(|warmth| warmth.records).await.unwrap();
+        // As if all running pods had been looked at.
+        store.change(|books| books.round_over(books.round()));
 
         let (cluster, waiting) = (Cluster::new(), Waiting::default());
         let workloads = Workloads::new(client.clone(), cluster.clone());

@@ -16,7 +16,7 @@ use kube::{
     runtime::watcher::{self, Config, Event, watcher},
 };
 use tokio::{
-    sync::Notify,
+    sync::{Notify, watch},
     time::{Instant, sleep},
 };
 use tracing::{debug, info, warn};
@@ -113,11 +113,11 @@ impl Watches {
     }
 
     /// Runs the watches that are asked for, forever.
-    pub async fn run(&self, client: &Client, cluster: &Cluster) {
+    pub async fn run(&self, client: &Client, cluster: &Cluster, rewinds: &watch::Receiver<u64>) {
         let mut running = FuturesUnordered::new();
         loop {
             for watched in std::mem::take(&mut lock(&self.kinds).new) {
-                running.push(self.follow(watched, client, cluster));
+                running.push(self.follow(watched, client, cluster, rewinds.clone()));
             }
             tokio::select! {
                 () = self.wanted.notified() => {}
@@ -128,10 +128,16 @@ impl Watches {
 
     /// Follows a kind until something else takes its place, or it is not served
     /// any more; then whoever asks next finds out how it is served.
-    async fn follow(&self, watched: Arc<Watched>, client: &Client, cluster: &Cluster) {
+    async fn follow(
+        &self,
+        watched: Arc<Watched>,
+        client: &Client,
+        cluster: &Cluster,
+        rewinds: watch::Receiver<u64>,
+    ) {
         tokio::select! {
             () = watched.replaced.notified() => {}
-            () = watched.follow(client, cluster) => {
+            () = watched.follow(client, cluster, rewinds) => {
                 let kinds = &mut *lock(&self.kinds);
                 let name = watched.kind.served.to_string();
                 if kinds.watched.get(&name).is_some_and(|it| Arc::ptr_eq(it, &watched)) {
@@ -143,14 +149,18 @@ impl Watches {
 }
 
 impl Watched {
-    async fn follow(&self, client: &Client, cluster: &Cluster) {
+    async fn follow(&self, client: &Client, cluster: &Cluster, mut rewinds: watch::Receiver<u64>) {
         let served = &self.kind.served;
         let what = served.to_string();
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &served.resource());
         let mut failures = 0;
         loop {
             let begin = Instant::now();
-            let error = self.watch(&api, cluster).await;
+            let error = tokio::select! {
+                error = self.watch(&api, cluster) => error,
+                // The watch would stay silent: it begins anew.
+                Ok(()) = rewinds.changed() => continue,
+            };
             lock(&self.state).works = false;
             let failure = self.failure(&error);
             if failure == Failure::NotFound {

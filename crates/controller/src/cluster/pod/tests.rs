@@ -52,6 +52,7 @@ fn a_pod_is_read() {
         families: Some("v4".into()),
         node: Some("n1".into()),
         phase: Phase::Running,
+        phase_text: "Running",
         addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
     };
     assert_eq!(pod, expected);

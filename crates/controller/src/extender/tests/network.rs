@@ -17,8 +17,8 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{super::serve::serve, *};
-use crate::config::TlsFiles;
+use super::*;
+use crate::{config::TlsFiles, transport::tls::Reloader};
 
 /// Long enough for anything that works.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ impl Replica {
             addr,
             stopper,
             task: tokio::spawn(async move {
-                serve(listener, router, secrets, entry.empty(), stop).await;
+                serve(listener, router, secrets, LIMITS, entry.empty(), stop).await;
             }),
         }
     }
@@ -144,7 +144,7 @@ async fn a_leader_with_another_page_at_its_address_is_no_leader() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (_stopper, stop) = stop::channel();
     let other = Router::new();
-    tokio::spawn(serve(listener, other, None, async {}, stop));
+    tokio::spawn(serve(listener, other, None, LIMITS, async {}, stop));
     let follower = setup(Clerk::new(), follower_of(Some(&url)));
     let answer = ask(&follower.router, "/v1/bind", &binding("best")).await;
     let told = answer["Error"].as_str().unwrap();
@@ -176,7 +176,7 @@ async fn a_stop_waits_for_the_calls_that_are_under_way() {
 async fn replicas_with_the_same_certificate_trust_each_other() {
     for client_ca in [false, true] {
         let pki = Pki::new(client_ca);
-        let tls = Reloader::new(pki.files.clone()).await.unwrap();
+        let tls = Reloader::new(pki.files.clone(), "test").await.unwrap();
         let leader = setup(Clerk::new(), Standing::Leading);
         let replica = Replica::start(&leader, Some(&tls)).await;
         let forwarder = Forwarder::new(Some(tls.secrets()));
@@ -187,7 +187,7 @@ async fn replicas_with_the_same_certificate_trust_each_other() {
 
         // One with another certificate neither trusts nor is trusted.
         let other = Pki::new(client_ca);
-        let other = Reloader::new(other.files.clone()).await.unwrap();
+        let other = Reloader::new(other.files.clone(), "test").await.unwrap();
         let forwarder = Forwarder::new(Some(other.secrets()));
         let there = follower.standing.borrow().clone();
         let stranger = setup_with(Clerk::new(), there.clone(), forwarder);
@@ -204,7 +204,7 @@ async fn a_replica_with_tls_sends_nothing_without() {
     let leader = setup(Clerk::new(), Standing::Leading);
     let replica = Replica::start(&leader, None).await;
     let pki = Pki::new(false);
-    let tls = Reloader::new(pki.files.clone()).await.unwrap();
+    let tls = Reloader::new(pki.files.clone(), "test").await.unwrap();
     let there = follower_of(Some(&replica.url("http")));
     let follower = setup_with(Clerk::new(), there, Forwarder::new(Some(tls.secrets())));
     assert_excuses(&follower.router, "LeaderUnreachable").await;
@@ -215,7 +215,7 @@ async fn a_replica_with_tls_sends_nothing_without() {
 #[tokio::test]
 async fn clients_need_a_certificate_if_one_says_by_whom() {
     let pki = Pki::new(true);
-    let tls = Reloader::new(pki.files.clone()).await.unwrap();
+    let tls = Reloader::new(pki.files.clone(), "test").await.unwrap();
     let leader = setup(Clerk::new(), Standing::Leading);
     let replica = Replica::start(&leader, Some(&tls)).await;
     let (ours, key) = pki.client();
@@ -228,7 +228,7 @@ async fn clients_need_a_certificate_if_one_says_by_whom() {
     replica.stop().await;
 
     let open = Pki::new(false);
-    let tls = Reloader::new(open.files.clone()).await.unwrap();
+    let tls = Reloader::new(open.files.clone(), "test").await.unwrap();
     let replica = Replica::start(&leader, Some(&tls)).await;
     let healthy = get_healthy(replica.addr, &open, None).await;
     assert!(healthy.unwrap().ends_with("ok"));
@@ -238,7 +238,7 @@ async fn clients_need_a_certificate_if_one_says_by_whom() {
 #[tokio::test]
 async fn a_client_that_never_shakes_hands_keeps_nobody_waiting() {
     let pki = Pki::new(false);
-    let tls = Reloader::new(pki.files.clone()).await.unwrap();
+    let tls = Reloader::new(pki.files.clone(), "test").await.unwrap();
     let leader = setup(Clerk::new(), Standing::Leading);
     let replica = Replica::start(&leader, Some(&tls)).await;
     let silent = TcpStream::connect(replica.addr).await.unwrap();
@@ -252,7 +252,7 @@ async fn a_client_that_never_shakes_hands_keeps_nobody_waiting() {
 #[tokio::test]
 async fn new_certificates_are_used_for_new_connections() {
     let pki = Pki::new(false);
-    let mut tls = Reloader::new(pki.files.clone()).await.unwrap();
+    let mut tls = Reloader::new(pki.files.clone(), "test").await.unwrap();
     let leader = setup(Clerk::new(), Standing::Leading);
     let replica = Replica::start(&leader, Some(&tls)).await;
     let there = follower_of(Some(&replica.url("https")));
@@ -351,7 +351,7 @@ async fn get_healthy(
 #[tokio::test]
 async fn bad_files_leave_the_old_ones_in_force() {
     let pki = Pki::new(true);
-    let mut tls = Reloader::new(pki.files.clone()).await.unwrap();
+    let mut tls = Reloader::new(pki.files.clone(), "test").await.unwrap();
     let secrets = tls.secrets();
     let first = secrets.borrow().clone();
     let unchanged = |what: &str| {
@@ -392,7 +392,7 @@ async fn bad_files_leave_the_old_ones_in_force() {
 #[tokio::test]
 async fn a_start_with_bad_files_fails_with_a_reason() {
     let pki = Pki::new(false);
-    let reason = async |files: TlsFiles| match Reloader::new(files).await {
+    let reason = async |files: TlsFiles| match Reloader::new(files, "test").await {
         Ok(_) => "",
         Err(error) => error.reason(),
     };

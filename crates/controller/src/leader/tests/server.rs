@@ -277,7 +277,10 @@ impl Server {
             election,
             Timing::default(),
             contact.clone(),
-            extender.map(str::to_owned),
+            Addresses {
+                extender: extender.map(str::to_owned),
+                api: extender.map(|address| address.replace("9040", "9041")),
+            },
         );
         elector.watched = self.watched();
         elector.dice = dice;

@@ -49,6 +49,15 @@ impl Books {
         }
     }
 
+    /// This process has deleted a pool in this state.
+    pub fn pool_deleted(&mut self, metadata: &ObjectMeta) {
+        let key = pool_key(metadata);
+        if self.pool_order.deleted(&key, Stamp::of(metadata)) {
+            self.pools.remove(&key);
+            self.tell(News::Pool(key.1));
+        }
+    }
+
     /// A list of all pools is asked for.
     pub fn begin_pools(&mut self) {
         self.pool_order.begin_list();

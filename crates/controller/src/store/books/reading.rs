@@ -14,7 +14,8 @@ use tracing::warn;
 use super::Books;
 
 const MALFORMED_ATTRIBUTE: &str = "MalformedAttribute";
-const UNREADABLE_RECORD: &str = "UnreadableRecord";
+/// Why nobody knows what a record says.
+pub const UNREADABLE_RECORD: &str = "UnreadableRecord";
 
 impl Books {
     /// The address that an object is about; an object that is about none cannot

@@ -118,3 +118,27 @@ fn what_was_deleted_during_a_list_stays_deleted() {
         "a list without it ends the memory"
     );
 }
+
+#[test]
+fn a_list_after_a_restore_is_believed() {
+    let mut order = Order::default();
+    order.exists(&"changed", &stamp("u", 50));
+    order.exists(&"lost", &stamp("v", 60));
+    order.exists(&"back", &stamp("w", 70));
+    assert!(order.deleted(&"back", stamp("w", 70)));
+    order.begin_list();
+    assert!(order.exists(&"changed", &stamp("u", 5)), "as it was once");
+    assert!(
+        order.exists(&"back", &stamp("w", 7)),
+        "not deleted any more"
+    );
+    assert!(order.exists(&"changed", &stamp("u", 9)), "an own write");
+    assert!(!order.exists(&"changed", &stamp("u", 8)), "overtaken");
+    assert_eq!(order.end_list(), ["lost"]);
+    assert!(
+        order.exists(&"changed", &stamp("u", 10)),
+        "the watch goes on"
+    );
+    assert!(!order.exists(&"changed", &stamp("u", 9)));
+    assert!(order.gone(&"back", &stamp("w", 11)));
+}

@@ -47,6 +47,7 @@ fn claim(name: &str, revision: u64) -> Claim {
         families: None,
         node: None,
         phase: Phase::Pending,
+        phase_text: "Pending",
         addresses: Vec::new(),
     };
     Claim {

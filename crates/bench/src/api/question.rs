@@ -1,0 +1,144 @@
+//! What is asked, and how long the answers take.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use super::Effort;
+use crate::{
+    bare::Bare,
+    line::Line,
+    program::ClockOf,
+    scene::{self, Size},
+};
+
+/// How many addresses a page has.
+const PAGE: u32 = 100;
+
+/// One question, always the same.
+pub struct Question {
+    /// What it is called in the table.
+    pub name: String,
+    path: String,
+    /// How many addresses the answer has in all; none if it is no list.
+    total: Option<u64>,
+}
+
+/// The same list, from its start to its end.
+pub struct List {
+    /// What it is called in the table.
+    pub name: &'static str,
+    /// Some of its pages, of which the first is the first and the last the last.
+    pub pages: Vec<Question>,
+}
+
+/// How long answers took.
+pub struct Times {
+    /// Of the controller's own computing, for each call.
+    pub computed: Vec<f64>,
+    /// By the clock on the wall, for each call.
+    pub waited: Vec<f64>,
+    /// The same of a server that does nothing but send the same answer.
+    pub of_the_way: Vec<f64>,
+}
+
+/// Lists of many pages.
+pub fn lists(size: Size) -> Vec<List> {
+    let configured = size.subnets * (size.held_per_subnet + size.free_per_subnet);
+    let list = |name, path: &str, total: u32| {
+        let last = total.div_ceil(PAGE) - 1;
+        let page = |(place, page): (&str, u32)| Question {
+            name: format!("{name}: {place} page"),
+            path: format!("{path}page={page}&size={PAGE}"),
+            total: Some(total.into()),
+        };
+        let pages = [("first", 0), ("middle", last / 2), ("last", last)].map(page);
+        List {
+            name,
+            pages: pages.into(),
+        }
+    };
+    vec![
+        list("v2, by address", "/v2/ips?", configured),
+        list("v1, by address as a text", "/v1/ip?", configured),
+        list("v2, by pod", "/v2/ips?sort=pod&", configured),
+        list(
+            "v2, a search with many hits",
+            "/v2/ips?q=kept&",
+            size.held(),
+        ),
+    ]
+}
+
+/// Questions with a short answer.
+pub fn few() -> Vec<Question> {
+    let one = |name: &str, path: &str| Question {
+        name: name.to_owned(),
+        path: path.to_owned(),
+        total: Some(1),
+    };
+    vec![
+        one("v1, a search with one hit", "/v1/ip?keyword=kept-4-777"),
+        one("v2, a search with one hit", "/v2/ips?q=kept-4-777"),
+        one("v2, one pod by its name", "/v2/ips?pod=kept-4-777"),
+        Question {
+            name: "v2, explain by address".to_owned(),
+            path: format!("/v2/explain?ip={}", scene::address(4, 777)),
+            total: None,
+        },
+    ]
+}
+
+impl Question {
+    /// A text that is the same for all, of the same server.
+    pub fn fixed() -> Self {
+        Self {
+            name: "a fixed text".to_owned(),
+            path: "/openapi.json".to_owned(),
+            total: None,
+        }
+    }
+
+    /// Asks, in turns with a server that does nothing.
+    pub async fn measure(&self, line: &mut Line, clock: ClockOf, effort: Effort) -> Result<Times> {
+        let answer = line.get(&self.path).await?;
+        self.check(&answer)?;
+        let bare = Bare::start(answer).await?;
+        let mut way = Line::open(bare.port).await?;
+        let mut times = Times {
+            computed: Vec::new(),
+            waited: Vec::new(),
+            of_the_way: Vec::new(),
+        };
+        for number in 0..effort.warm_up + effort.calls {
+            let (before, start) = (clock.now()?, Instant::now());
+            line.get(&self.path).await?;
+            let (waited, after) = (start.elapsed(), clock.now()?);
+            let start = Instant::now();
+            way.get(&self.path).await?;
+            let of_the_way = start.elapsed();
+            if number >= effort.warm_up {
+                times
+                    .computed
+                    .push((after.saturating_sub(before)).as_secs_f64());
+                times.waited.push(waited.as_secs_f64());
+                times.of_the_way.push(of_the_way.as_secs_f64());
+            }
+        }
+        Ok(times)
+    }
+
+    /// Fails unless the answer is about as many addresses as there are.
+    fn check(&self, answer: &[u8]) -> Result<()> {
+        let Some(wanted) = self.total else {
+            return Ok(());
+        };
+        let answer: Value = serde_json::from_slice(answer)?;
+        let total = answer["total"].as_u64();
+        let total = total.or(answer["totalElements"].as_u64());
+        let total = total.context("the answer has no total")?;
+        ensure!(total == wanted, "{} found {total} addresses", self.path);
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! `kubectl floe explain`.
+
+use std::net::IpAddr;
+
+use floe_api::rest::v2::{Explanation, Ip, IpExplanation, PodExplanation, Refusal};
+use floe_core::addr::{canonical, name};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt};
+
+use crate::{
+    args,
+    args::Format,
+    cluster::Cluster,
+    console::Console,
+    failure::Failure,
+    fetch,
+    ip::KIND,
+    remote::{self, Connect, Remote, encoded},
+    render::{self, age, harmless, sheet::Sheet},
+    suggest,
+};
+
+/// Runs the command.
+pub async fn run(
+    cluster: &Cluster,
+    console: &mut Console,
+    args: &args::Explain,
+) -> Result<(), Failure> {
+    let question = Question::read(&args.what, cluster.namespace())?;
+    let mut remote = remote::find(cluster, &args.api).await?;
+    ask(cluster, console, &mut remote, &question, args.output.format).await
+}
+
+/// What is to be explained.
+#[derive(Debug, PartialEq, Eq)]
+enum Question {
+    Ip(IpAddr),
+    Pod { namespace: String, name: String },
+}
+
+impl Question {
+    /// What somebody typed; a pod without a namespace is in this one.
+    fn read(text: &str, namespace: &str) -> Result<Self, Failure> {
+        if let Ok(ip) = text.parse() {
+            return Ok(Self::Ip(canonical(ip)));
+        }
+        let (namespace, name) = text.split_once('/').unwrap_or((namespace, text));
+        let good = |part: &str| {
+            let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-.".contains(&c);
+            !part.is_empty() && part.bytes().all(plain)
+        };
+        if !good(namespace) || !good(name) {
+            return Err(Failure::Usage(format!(
+                "{text:?} is no address, and no pod as NAME or NAMESPACE/NAME"
+            )));
+        }
+        Ok(Self::Pod {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+
+    fn path(&self) -> String {
+        match self {
+            Self::Ip(ip) => format!("/v2/explain?ip={}", encoded(&ip.to_string())),
+            Self::Pod { namespace, name } => {
+                let pod = format!("{namespace}/{name}");
+                format!("/v2/explain?pod={}", encoded(&pod))
+            }
+        }
+    }
+}
+
+async fn ask<C: Connect>(
+    cluster: &Cluster,
+    console: &mut Console,
+    remote: &mut Remote<C>,
+    question: &Question,
+    format: Option<Format>,
+) -> Result<(), Failure> {
+    let answer = remote.get(console, &question.path()).await;
+    let explanation: Explanation = match (answer, question) {
+        (Err(Failure::Api { reason, .. }), Question::Pod { namespace, name })
+            if reason == "NoSuchPod" =>
+        {
+            return Err(no_such_pod(cluster, namespace, name).await);
+        }
+        (answer, _) => answer?,
+    };
+    let text = match format {
+        Some(Format::Name) => names(&explanation),
+        Some(format @ (Format::Json | Format::Yaml)) => render::value(format, &explanation)?,
+        Some(Format::Wide) | None => told(&explanation, Timestamp::now()),
+    };
+    console.print(&text)
+}
+
+/// That there is no such pod, with one that may have been meant.
+async fn no_such_pod(cluster: &Cluster, namespace: &str, name: &str) -> Failure {
+    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), namespace);
+    // Who may not list pods gets no help, which is no failure of its own.
+    let pods = fetch::all(&api, None, "pods").await.unwrap_or_default();
+    let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
+    let near = suggest::closest(name, names.iter().map(String::as_str));
+    Failure::NoSuch {
+        kind: "pod",
+        name: name.to_owned(),
+        namespace: Some(namespace.to_owned()),
+        hint: near.map(|near| format!("did you mean {near:?}?")),
+    }
+}
+
+/// The records of all addresses that it is about.
+fn names(explanation: &Explanation) -> String {
+    let one = explanation.ip.iter().map(|it| &it.address);
+    let several = explanation.pod.iter().flat_map(|it| &it.addresses);
+    let held = one.chain(several).filter(|it| it.key.is_some());
+    let lines = held.filter_map(|it| {
+        let ip: IpAddr = it.ip.parse().ok()?;
+        Some(format!("{KIND}/{}\n", name::name(ip)))
+    });
+    lines.collect()
+}
+
+/// The explanation for people: first in words, then everything line by line.
+fn told(explanation: &Explanation, now: Timestamp) -> String {
+    let words = explanation.summary.iter();
+    let mut text: String = words.map(|it| format!("{}\n", harmless(it))).collect();
+    if let Some(ip) = &explanation.ip {
+        text.push_str(&format!("\n{}", of_ip(ip, now).text()));
+    }
+    if let Some(pod) = &explanation.pod {
+        text.push_str(&format!("\n{}", of_pod(pod).text()));
+    }
+    text
+}
+
+fn of_ip(explained: &IpExplanation, now: Timestamp) -> Sheet {
+    let IpExplanation {
+        address, reason, ..
+    } = explained;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let since = address.since.as_deref().map_or_else(String::new, |since| {
+        let ago = age::since(since.parse().ok(), now);
+        format!("{since} ({ago} ago)")
+    });
+    let vlan = address.vlan.map_or_else(String::new, |it| it.to_string());
+    let phase = address.pod_phase.map(|phase| format!("{phase:?}"));
+    let mut sheet = Sheet::default();
+    sheet
+        .line("Address", &address.ip)
+        .line("State", format!("{:?}", address.state))
+        .line("Reason", reason)
+        .line("Holder", holder(address))
+        .line("Pod phase", phase.unwrap_or_default())
+        .line("Node", text(&address.node))
+        .line("Policy", text(&address.policy))
+        .line("Since", since)
+        .line("Released by", text(&explained.released_by))
+        .line("Releasable", if address.releasable { "yes" } else { "no" })
+        .line("Subnet", text(&address.subnet))
+        .line("Gateway", text(&address.gateway))
+        .line("VLAN", vlan)
+        .line("Node subnets", address.node_subnets.join(", "));
+    sheet
+}
+
+fn of_pod(pod: &PodExplanation) -> Sheet {
+    let mut sheet = Sheet::default();
+    let addresses = pod.addresses.iter();
+    let refusal = pod.refusal.as_ref();
+    sheet
+        .line("Pod", format!("{}/{}", pod.namespace, pod.name))
+        .line("Node", pod.node.as_deref().unwrap_or_default())
+        .line("Asks", if pod.wants_address { "yes" } else { "no" })
+        .list(
+            "Addresses",
+            addresses.map(|it| format!("{} ({:?})", it.ip, it.state)),
+        );
+    if let Some(refusal) = refusal {
+        sheet.line("Reason", &refusal.reason);
+    }
+    if !pod.fitting_nodes.is_empty() {
+        sheet.line("Nodes that fit", pod.fitting_nodes.join(", "));
+    }
+    if !pod.unfit_nodes.is_empty() {
+        sheet.list("Nodes that do not", pod.unfit_nodes.iter().map(unfit));
+    }
+    sheet
+}
+
+fn unfit(refusal: &Refusal) -> String {
+    let count = refusal.nodes.unwrap_or_default();
+    format!("{count}: {} ({})", refusal.message, refusal.reason)
+}
+
+/// Who has it, as lists say it.
+fn holder(address: &Ip) -> String {
+    let Some(holder) = &address.holder else {
+        return address.key.clone().unwrap_or_default();
+    };
+    if !holder.pod.is_empty() {
+        return format!("{}/{}", holder.namespace, holder.pod);
+    }
+    if !holder.app.is_empty() {
+        return format!("{}/{}/{}", holder.namespace, holder.app_type, holder.app);
+    }
+    format!("pool/{}", holder.pool)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,9 @@
+//! `kubectl floe export`.
+
+use crate::{args, cluster::Cluster, console::Console, failure::Failure};
+
+/// Runs the command.
+#[expect(clippy::unused_async, reason = "it is to ask the cluster")]
+pub async fn run(_: &Cluster, _: &mut Console, _: &args::Export) -> Result<(), Failure> {
+    Err(Failure::Unavailable("export"))
+}

@@ -1,0 +1,375 @@
+//! Why a command failed, and what can be done about it.
+
+use std::io;
+
+use crate::{cluster::PORT_FORWARD, remote::LABEL};
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It was asked in a wrong way.
+    #[error("{0}")]
+    Usage(String),
+    /// Somebody has to say yes, and nobody is there.
+    #[error("this needs a confirmation, and there is no terminal to ask on")]
+    Unconfirmed,
+    /// Somebody said no.
+    #[error("nothing was changed")]
+    Declined,
+    /// No way to a cluster is known.
+    #[error("cannot use the kubeconfig: {0}")]
+    Kubeconfig(String),
+    /// The API server does not answer.
+    #[error("cannot reach the API server {server} of context {context:?}: {told}")]
+    Unreachable {
+        /// The context.
+        context: String,
+        /// The address of the server.
+        server: String,
+        /// What went wrong.
+        told: String,
+    },
+    /// The API server does not know the user.
+    #[error("the API server does not accept the credentials of context {context:?}")]
+    Unauthorized {
+        /// The context.
+        context: String,
+    },
+    /// The user lacks a right.
+    #[error("you may not {verb} {resource}{}", in_namespace(.namespace.as_deref()))]
+    Forbidden {
+        /// The verb.
+        verb: &'static str,
+        /// The resource with its group.
+        resource: &'static str,
+        /// The namespace; none if it is about all.
+        namespace: Option<String>,
+    },
+    /// The API server does not know floe's resources.
+    #[error("the cluster has no {resource}: floe's resources are not installed")]
+    Undefined {
+        /// The resource with its group.
+        resource: &'static str,
+    },
+    /// There is no such thing.
+    #[error("no such {kind} {name:?}{}", in_namespace(.namespace.as_deref()))]
+    NoSuch {
+        /// What it would be.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// The namespace it was looked for in.
+        namespace: Option<String>,
+        /// What may help.
+        hint: Option<String>,
+    },
+    /// Somebody has changed it in the meantime.
+    #[error("{0} was changed by somebody else at the same time")]
+    Conflict(String),
+    /// The API server refuses it for another reason.
+    #[error("the API server refuses to {verb} {resource}: {told}")]
+    Refused {
+        /// The verb.
+        verb: &'static str,
+        /// The resource with its group.
+        resource: &'static str,
+        /// What the server says.
+        told: String,
+    },
+    /// The configuration cannot be used.
+    #[error("the configuration in {place} cannot be used:{}", indented(.problems))]
+    BadConfiguration {
+        /// Where it is.
+        place: String,
+        /// All that is wrong with it.
+        problems: Vec<String>,
+        /// The stable reason of the first problem.
+        reason: &'static str,
+    },
+    /// Some of it failed; each was told already.
+    #[error("{failed} of {total} failed")]
+    Some {
+        /// How many failed.
+        failed: usize,
+        /// How many there were.
+        total: usize,
+    },
+    /// The management API wants a token.
+    #[error("the management API needs a token, and context {context:?} has none: {why}")]
+    NoToken {
+        /// The context.
+        context: String,
+        /// Why there is none.
+        why: &'static str,
+    },
+    /// No controller can be asked.
+    #[error("{}", no_controller(.namespace, *.found))]
+    NoController {
+        /// The namespace it was looked for in.
+        namespace: String,
+        /// How many are there and not ready.
+        found: usize,
+    },
+    /// The way to the management API is broken.
+    #[error("cannot talk to the management API: {0}")]
+    ApiUnreachable(String),
+    /// The management API gives no answer.
+    #[error("the management API did not answer within {seconds} s")]
+    ApiLate {
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// Who answers is perhaps not the controller.
+    #[error("the management API cannot be trusted: {0}")]
+    ApiUntrusted(String),
+    /// The management API refuses.
+    #[error("the management API refuses it: {message}")]
+    Api {
+        /// The status of HTTP.
+        status: u16,
+        /// Its stable reason.
+        reason: String,
+        /// What it says.
+        message: String,
+    },
+    /// This program cannot do it.
+    #[error("{0} is not available yet")]
+    Unavailable(&'static str),
+    /// What was read cannot be shown.
+    #[error("cannot show it: {0}")]
+    Unprintable(String),
+    /// Reading or writing failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Failure {
+    /// One stable word for it.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Usage(_) => "Usage",
+            Self::Unconfirmed => "ConfirmationNeeded",
+            Self::Declined => "Declined",
+            Self::Kubeconfig(_) => "InvalidKubeconfig",
+            Self::Unreachable { .. } => "Unreachable",
+            Self::Unauthorized { .. } => "Unauthorized",
+            Self::Forbidden { .. } => "Forbidden",
+            Self::Undefined { .. } => "DefinitionMissing",
+            Self::NoSuch { .. } => "NotFound",
+            Self::Conflict(_) => "Conflict",
+            Self::Refused { .. } => "ServerRefused",
+            Self::BadConfiguration { reason, .. } => reason,
+            Self::Some { .. } => "SomeFailed",
+            Self::NoToken { .. } => "NoToken",
+            Self::NoController { .. } => "NoController",
+            Self::ApiUnreachable(_) => "ApiUnreachable",
+            Self::ApiLate { .. } => "ApiLate",
+            Self::ApiUntrusted(_) => "ApiUntrusted",
+            Self::Api { reason, .. } => reason,
+            Self::Unavailable(_) => "Unavailable",
+            Self::Unprintable(_) => "Unprintable",
+            Self::Io { .. } => "InputOutput",
+        }
+    }
+
+    /// The exit code: 2 when it was asked in a wrong way, else 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Unconfirmed => 2,
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Declined
+            | Self::Kubeconfig(_)
+            | Self::Unreachable { .. }
+            | Self::Unauthorized { .. }
+            | Self::Forbidden { .. }
+            | Self::Undefined { .. }
+            | Self::NoSuch { .. }
+            | Self::Conflict(_)
+            | Self::Refused { .. }
+            | Self::BadConfiguration { .. }
+            | Self::Some { .. }
+            | Self::NoToken { .. }
+            | Self::NoController { .. }
+            | Self::ApiUnreachable(_)
+            | Self::ApiLate { .. }
+            | Self::ApiUntrusted(_)
+            | Self::Api { .. }
+            | Self::Unavailable(_)
+            | Self::Unprintable(_)
+            | Self::Io { .. } => 1,
+        }
+    }
+
+    /// Whether it may go away by itself in a moment.
+    pub fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::ApiUnreachable(_) | Self::Api { status: 503, .. }
+        )
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unconfirmed => Some("repeat it with --yes if you are sure".into()),
+            Self::Kubeconfig(_) => Some(
+                "name another one with --kubeconfig, or another context with --context \
+                 (kubectl config get-contexts lists them)"
+                    .into(),
+            ),
+            Self::Unreachable { .. } => Some(
+                "see whether the cluster runs, or choose another context with --context".into(),
+            ),
+            Self::Unauthorized { .. } => {
+                Some("log in again, or choose another user with --user".into())
+            }
+            Self::Forbidden {
+                verb,
+                resource,
+                namespace,
+            } => Some(missing_right(verb, resource, namespace.as_deref())),
+            Self::Undefined { .. } => Some(
+                "kubectl apply --server-side --force-conflicts -f deploy/crds/galaxy.yaml".into(),
+            ),
+            Self::NoSuch { hint, .. } => hint.clone(),
+            Self::NoToken { .. } => Some(SERVICE_ACCOUNT.into()),
+            Self::NoController { namespace, .. } => Some(format!(
+                "kubectl -n {namespace} get pods -l {LABEL} shows how they are; \
+                 --floe-namespace names another namespace"
+            )),
+            Self::ApiUntrusted(_) => Some(
+                "--api-ca-file names the authority of a certificate that floe has not made, \
+                 --api-server-name its name"
+                    .into(),
+            ),
+            Self::Api { status: 401, .. } => {
+                Some("log in again, or name a service account with --as-service-account".into())
+            }
+            Self::Conflict(_) => Some("look again, then repeat it".into()),
+            Self::Usage(_)
+            | Self::Declined
+            | Self::Refused { .. }
+            | Self::BadConfiguration { .. }
+            | Self::Some { .. }
+            | Self::ApiUnreachable(_)
+            | Self::ApiLate { .. }
+            | Self::Api { .. }
+            | Self::Unavailable(_)
+            | Self::Unprintable(_)
+            | Self::Io { .. } => None,
+        }
+    }
+}
+
+/// How to get an account whose token can be used, in words that can be pasted.
+const SERVICE_ACCOUNT: &str = "name a service account whose token is to be used, with \
+--as-service-account kube-system/floe-operator; to create it:
+  kubectl -n kube-system create serviceaccount floe-operator
+  kubectl create clusterrole floe-operator --verb=get,list,create,delete --resource=floatingips.galaxy.k8s.io
+  kubectl create clusterrolebinding floe-operator --clusterrole=floe-operator --serviceaccount=kube-system:floe-operator
+  kubectl create clusterrolebinding floe-operator-view --clusterrole=view --serviceaccount=kube-system:floe-operator";
+
+fn no_controller(namespace: &str, found: usize) -> String {
+    if found == 0 {
+        return format!("no controller of floe runs in namespace {namespace}");
+    }
+    format!("none of the {found} controllers of floe in namespace {namespace} is ready")
+}
+
+fn in_namespace(namespace: Option<&str>) -> String {
+    namespace.map_or_else(String::new, |name| format!(" in namespace {name}"))
+}
+
+fn indented(lines: &[String]) -> String {
+    let lines = lines.iter().flat_map(|line| ["\n  ", line]);
+    lines.collect()
+}
+
+/// How to ask for a right, in words that an administrator can paste.
+fn missing_right(verb: &str, resource: &str, namespace: Option<&str>) -> String {
+    let plural = resource.split('.').next().unwrap_or(resource);
+    let name = format!("{}-{verb}", plural.replace('/', "-"));
+    // Which of both a port-forward needs depends on the version of the API server.
+    let verbs = if resource == PORT_FORWARD {
+        "get,create"
+    } else {
+        verb
+    };
+    let (role, binding, place) = match namespace {
+        Some(namespace) => ("role", "rolebinding", format!(" -n {namespace}")),
+        None => ("clusterrole", "clusterrolebinding", String::new()),
+    };
+    format!(
+        "ask an administrator for the right to {verb} {resource}:\n  \
+         kubectl create {role} {name} --verb={verbs} --resource={resource}{place}\n  \
+         kubectl create {binding} {name} --{role}={name} --user=YOU{place}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_right_comes_with_the_words_that_grant_it() {
+        let everywhere = Failure::Forbidden {
+            verb: "list",
+            resource: "floatingips.galaxy.k8s.io",
+            namespace: None,
+        };
+        assert_eq!(
+            everywhere.to_string(),
+            "you may not list floatingips.galaxy.k8s.io"
+        );
+        assert_eq!(
+            everywhere.hint().unwrap(),
+            "ask an administrator for the right to list floatingips.galaxy.k8s.io:\n  \
+             kubectl create clusterrole floatingips-list --verb=list --resource=floatingips.galaxy.k8s.io\n  \
+             kubectl create clusterrolebinding floatingips-list --clusterrole=floatingips-list --user=YOU"
+        );
+        let inside = Failure::Forbidden {
+            verb: "delete",
+            resource: "pools.galaxy.k8s.io",
+            namespace: Some("web".into()),
+        };
+        assert_eq!(
+            inside.to_string(),
+            "you may not delete pools.galaxy.k8s.io in namespace web"
+        );
+        let hint = inside.hint().unwrap();
+        assert!(
+            hint.contains("create role pools-delete --verb=delete"),
+            "{hint}"
+        );
+        assert!(
+            hint.contains("--role=pools-delete --user=YOU -n web"),
+            "{hint}"
+        );
+    }
+
+    #[test]
+    fn exit_codes_are_as_documented() {
+        assert_eq!(Failure::Usage("what?".into()).exit_code(), 2);
+        assert_eq!(Failure::Unconfirmed.exit_code(), 2);
+        assert_eq!(Failure::Declined.exit_code(), 1);
+        assert_eq!(
+            Failure::Some {
+                failed: 1,
+                total: 2
+            }
+            .exit_code(),
+            1
+        );
+        let pipe = |kind: io::ErrorKind| Failure::Io {
+            what: "standard output".into(),
+            source: kind.into(),
+        };
+        assert_eq!(pipe(io::ErrorKind::BrokenPipe).exit_code(), 0);
+        assert_eq!(pipe(io::ErrorKind::StorageFull).exit_code(), 1);
+    }
+}

@@ -1,0 +1,49 @@
+//! The management API: galaxy's and floe's own, for people and tools.
+//!
+//! - [`access`]: who calls, and what he may do.
+//! - [`front`]: what every call passes: limits, who calls, and the way to the leader.
+//! - [`v1`]: galaxy's API, unchanged for its clients.
+//! - [`v2`]: floe's own.
+//! - [`openapi`]: both described for tools; [`page`]: the same for people.
+//!
+//! Handlers gather, have the core decide, and answer. What changes something lives
+//! in [`crate::actions`], because both APIs do the same there.
+
+use axum::Router;
+use kube::Client;
+
+use crate::{
+    actions::Actions, claims::Claims, cluster::Cluster, directory::Directory, metrics::Metrics,
+    store::Store,
+};
+
+pub mod access;
+pub mod front;
+pub mod openapi;
+mod page;
+pub mod v1;
+pub mod v2;
+
+/// What the routes need.
+#[derive(Clone)]
+pub struct Rest {
+    /// Lists and searches of addresses.
+    pub directory: Directory,
+    /// The books.
+    pub store: Store,
+    /// Nodes and pods.
+    pub cluster: Cluster,
+    /// What pods ask for.
+    pub claims: Claims,
+    /// What people may change.
+    pub actions: Actions,
+    /// The way to the API server.
+    pub client: Client,
+    /// Where it is counted.
+    pub metrics: Metrics,
+}
+
+/// All routes of both APIs, without what [`front`] puts before them.
+pub fn router(rest: Rest, swagger: bool) -> Router {
+    v1::router(swagger).merge(v2::router()).with_state(rest)
+}

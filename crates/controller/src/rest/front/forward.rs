@@ -1,0 +1,146 @@
+//! A follower's way to the leader: whole calls there, and answers back as they come.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{
+        HeaderMap, HeaderName, HeaderValue, Method, Request, header, request::Parts,
+        uri::InvalidUri,
+    },
+    response::Response,
+};
+use floe_shell::logs;
+use hyper_util::client::legacy;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use super::ANSWER;
+use crate::transport::{FORWARDED, peer::Peers};
+
+/// What a follower adds to the time that the leader has.
+const DETOUR: Duration = Duration::from_secs(2);
+
+/// How long a change may take before its caller is told that it takes too long. It goes
+/// on at the leader.
+const CHANGE: Duration = Duration::from_mins(5);
+
+/// What is about one connection only, RFC 9110 section 7.6.1, and what the client
+/// and the server of each connection say themselves.
+const OF_ONE_CONNECTION: [HeaderName; 10] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::EXPECT,
+    header::HOST,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// Forwards calls to the leader.
+#[derive(Clone)]
+pub struct Forwarder(Arc<Shared>);
+
+struct Shared {
+    peers: Peers,
+    /// Whether the last call came to nothing; repeated failures are not news.
+    failing: AtomicBool,
+}
+
+/// Why the leader gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// What it tells about itself is no address.
+    #[error("that is no address")]
+    Address(#[from] InvalidUri),
+    /// No connection, or it has ended.
+    #[error("the request has failed")]
+    Request(#[from] legacy::Error),
+    /// It takes too long.
+    #[error("no answer in time")]
+    Late,
+}
+
+impl Forwarder {
+    /// Goes this way.
+    pub fn new(peers: Peers) -> Self {
+        Self(Arc::new(Shared {
+            peers,
+            failing: AtomicBool::new(false),
+        }))
+    }
+
+    /// Has the leader answer a call. The body of the answer comes as it is sent.
+    pub async fn send(
+        &self,
+        leader: &str,
+        parts: Parts,
+        body: Bytes,
+    ) -> Result<Response, ForwardError> {
+        let reads = parts.method == Method::GET || parts.method == Method::HEAD;
+        let limit = if reads { ANSWER + DETOUR } else { CHANGE };
+        let sent = timeout(limit, self.ask(leader, parts, body)).await;
+        let result = sent.unwrap_or(Err(ForwardError::Late));
+        self.note(leader, &result);
+        result
+    }
+
+    async fn ask(&self, leader: &str, parts: Parts, body: Bytes) -> Result<Response, ForwardError> {
+        let target = parts
+            .uri
+            .path_and_query()
+            .map_or("/", |target| target.as_str());
+        let mut request = Request::new(Body::from(body));
+        *request.uri_mut() = format!("{leader}{target}").parse()?;
+        *request.method_mut() = parts.method;
+        let mut headers = parts.headers;
+        strip(&mut headers);
+        // That of the body as it is sent now.
+        headers.remove(header::CONTENT_LENGTH);
+        if !self.0.peers.is_private() {
+            // A token must not be read by others on the way.
+            headers.remove(header::AUTHORIZATION);
+        }
+        headers.insert(FORWARDED, HeaderValue::from_static("true"));
+        *request.headers_mut() = headers;
+        let mut answer = self.0.peers.client().request(request).await?;
+        strip(answer.headers_mut());
+        Ok(answer.map(Body::new))
+    }
+
+    fn note(&self, leader: &str, result: &Result<Response, ForwardError>) {
+        let failing = self.0.failing.swap(result.is_err(), Ordering::Relaxed);
+        match result {
+            Ok(_) if failing => info!(leader, "the leader answers again"),
+            Err(error) if !failing => warn!(
+                reason = "LeaderUnreachable",
+                leader,
+                error = logs::with_causes(error),
+                "cannot forward a call of the API to the leader",
+            ),
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in OF_ONE_CONNECTION.iter().chain(&named) {
+        headers.remove(name);
+    }
+}

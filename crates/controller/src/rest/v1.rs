@@ -1,0 +1,43 @@
+//! galaxy's API: paths, bodies and messages as its clients know them.
+//!
+//! - [`ip`]: the list of addresses, and their release.
+//! - [`pool`]: what may be read and set of pools.
+//! - [`swagger`]: what galaxy's API says about itself.
+//! - [`refusal`]: what is answered when something is wrong.
+//!
+//! Compat: what is different from galaxy. A reserved address is not released. An
+//! empty `appType` means `StatefulSet` also when addresses are released, as
+//! documented. An explicit `sort=ip` sorts addresses as numbers. Names and sizes of
+//! pools are checked.
+
+use axum::{
+    Router, middleware,
+    routing::{get, post},
+};
+
+use super::Rest;
+
+mod ip;
+mod pool;
+mod refusal;
+mod swagger;
+
+pub use self::swagger::Scheme;
+
+/// The routes. What the API says about itself is only told with `swagger`, and then
+/// to everybody.
+pub fn router(swagger: bool) -> Router<Rest> {
+    let routes = Router::new()
+        .route("/v1/ip", get(ip::list).post(ip::release))
+        .route("/v1/pool", post(pool::set))
+        .route("/v1/pool/{name}", get(pool::get).delete(pool::delete))
+        .route_layer(middleware::from_fn(refusal::speaks_json));
+    if swagger {
+        routes.merge(swagger::router())
+    } else {
+        routes
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! What is answered when something is wrong: galaxy's envelope.
+
+use std::fmt;
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Request, rejection::BytesRejection},
+    http::{
+        HeaderMap, Method, StatusCode,
+        header::{ACCEPT, CONTENT_TYPE},
+    },
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use floe_api::rest::v1::Answer;
+use serde::de::DeserializeOwned;
+
+use crate::rest::access::Denied;
+
+const JSON: &str = "application/json";
+
+/// Why a call is not answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    status: StatusCode,
+    message: String,
+}
+
+impl Refusal {
+    /// The caller has asked for something that cannot be.
+    pub fn bad_request(why: impl fmt::Display) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            message: format!("bad request: {why}"),
+        }
+    }
+
+    /// There is no such thing.
+    pub fn not_found(what: impl fmt::Display) -> Self {
+        Self {
+            status: StatusCode::NOT_FOUND,
+            message: format!("not found: {what}"),
+        }
+    }
+
+    /// It does not work now.
+    pub fn server_error(why: impl fmt::Display) -> Self {
+        Self {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            message: format!("server error: {why}"),
+        }
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        let status = StatusCode::from_u16(denied.status());
+        Self {
+            status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            message: denied.to_string(),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let answer = Answer {
+            code: self.status.as_u16(),
+            message: self.message,
+        };
+        (self.status, Json(answer)).into_response()
+    }
+}
+
+/// Reads a body.
+pub fn parse<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
+    let body = body.map_err(|rejection| match rejection.status() {
+        StatusCode::BAD_REQUEST => Refusal::bad_request(rejection.body_text()),
+        status => Refusal {
+            status,
+            message: rejection.body_text(),
+        },
+    })?;
+    serde_json::from_slice(&body).map_err(Refusal::bad_request)
+}
+
+/// Refuses bodies that are no JSON, and callers that do not take any.
+pub async fn speaks_json(request: Request, next: Next) -> Response {
+    if *request.method() == Method::POST && !brings_json(request.headers()) {
+        let refusal = Refusal {
+            status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            message: format!("unsupported media type: Content-Type must be {JSON}"),
+        };
+        return refusal.into_response();
+    }
+    if !takes_json(request.headers()) {
+        let refusal = Refusal {
+            status: StatusCode::NOT_ACCEPTABLE,
+            message: format!("not acceptable: answers are {JSON}"),
+        };
+        return refusal.into_response();
+    }
+    next.run(request).await
+}
+
+fn brings_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    value.is_some_and(|value| media_type(value).eq_ignore_ascii_case(JSON))
+}
+
+/// Nothing said means that everything is taken.
+fn takes_json(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(ACCEPT).iter().peekable();
+    if values.peek().is_none() {
+        return true;
+    }
+    let texts = values.filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).any(|range| {
+        let kind = media_type(range);
+        let admits = ["", "*/*", "application/*", JSON];
+        admits.iter().any(|it| kind.eq_ignore_ascii_case(it)) && !is_unwanted(range)
+    })
+}
+
+fn media_type(text: &str) -> &str {
+    text.split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether a weight of nothing says that this is not taken (RFC 9110, 12.4.2).
+fn is_unwanted(range: &str) -> bool {
+    let weights = range.split(';').skip(1).map(str::trim);
+    let mut weights = weights.filter_map(|it| it.strip_prefix("q=").or(it.strip_prefix("Q=")));
+    weights.any(|weight| weight.trim().parse::<f32>().is_ok_and(|it| it <= 0.0))
+}

@@ -1,0 +1,173 @@
+//! What people change: addresses that are released, reserved, and free again.
+
+use std::{fmt::Display, net::IpAddr};
+
+use axum::{
+    Json,
+    extract::{Request, State},
+};
+use floe_api::rest::v2::{
+    Outcome, Release, ReleaseAnswer, Reservation, ReservedAnswer, Unreservation,
+};
+use floe_core::{addr::IpSet, ipam::reservation};
+use floe_shell::logs;
+
+use super::{
+    body,
+    parameters::Parameters,
+    problem::Refused,
+    query::{address, within},
+};
+use crate::{
+    actions::release::Wish,
+    rest::{
+        Rest,
+        access::{Access, Caller},
+        openapi::Refusals,
+    },
+};
+
+/// How many addresses one call may release.
+const MOST_RELEASED: usize = 1000;
+
+/// How many addresses one call may reserve, or the other way.
+const MOST_RESERVED: u128 = 256;
+
+/// Release addresses that nobody runs with
+///
+/// Right: `delete floatingips.galaxy.k8s.io`. Each address has its own result; an
+/// address of a running pod, a reserved one, or one of another key is left alone.
+#[utoipa::path(
+    post, path = "/v2/ips/release", tag = "ips", operation_id = "releaseIps",
+    request_body = Release,
+    responses((status = 200, description = "One result for each", body = ReleaseAnswer), Refusals),
+)]
+pub async fn release(
+    State(rest): State<Rest>,
+    caller: Caller,
+    parameters: Parameters,
+    request: Request,
+) -> Result<Json<ReleaseAnswer>, Refused> {
+    caller.may(&Access::ips("delete")).await?;
+    parameters.read(|_| Ok(()))?;
+    let Release { ips, dry_run } = body::read(request).await?;
+    if ips.len() > MOST_RELEASED {
+        let why = format!("at most {MOST_RELEASED} addresses at once");
+        return Err(Refused::parameter("ips", why));
+    }
+    // Nothing is released unless everything can be read.
+    let mut wishes = Vec::with_capacity(ips.len());
+    for (index, wanted) in ips.into_iter().enumerate() {
+        wishes.push(Wish {
+            ip: address(&format!("ips[{index}].ip"), &wanted.ip)?,
+            key: wanted.key.map(Into::into),
+        });
+    }
+    let results = rest.actions.release(&wishes, dry_run).await;
+    let results = wishes
+        .iter()
+        .zip(results)
+        .map(|(wish, result)| match result {
+            Ok(freed) => done(wish.ip, freed.reason(), freed),
+            Err(error) => undone(wish.ip, error.reason(), logs::with_causes(&error)),
+        });
+    Ok(Json(ReleaseAnswer {
+        results: results.collect(),
+        dry_run,
+    }))
+}
+
+/// Reserve free addresses, so that no pod gets them
+///
+/// Right: `create floatingips.galaxy.k8s.io`.
+#[utoipa::path(
+    post, path = "/v2/ips/reserve", tag = "ips", operation_id = "reserveIps",
+    request_body = Reservation,
+    responses((status = 200, description = "One result for each", body = ReservedAnswer), Refusals),
+)]
+pub async fn reserve(
+    State(rest): State<Rest>,
+    caller: Caller,
+    parameters: Parameters,
+    request: Request,
+) -> Result<Json<ReservedAnswer>, Refused> {
+    caller.may(&Access::ips("create")).await?;
+    parameters.read(|_| Ok(()))?;
+    let Reservation {
+        ips,
+        purpose,
+        dry_run,
+    } = body::read(request).await?;
+    let ips = addresses(&ips)?;
+    let key = reservation::key(purpose.as_deref())
+        .map_err(|error| Refused::invalid(error.reason(), "purpose", &error))?;
+    let results = rest.actions.reserve(&ips, &key, dry_run).await;
+    let results = ips.iter().zip(results).map(|(ip, result)| match result {
+        Ok(reserved) => done(*ip, reserved.reason(), reserved),
+        Err(error) => undone(*ip, error.reason(), logs::with_causes(&error)),
+    });
+    Ok(Json(ReservedAnswer {
+        results: results.collect(),
+        dry_run,
+    }))
+}
+
+/// Take reservations back
+///
+/// Right: `delete floatingips.galaxy.k8s.io`. What a pod has is left alone.
+#[utoipa::path(
+    post, path = "/v2/ips/unreserve", tag = "ips", operation_id = "unreserveIps",
+    request_body = Unreservation,
+    responses((status = 200, description = "One result for each", body = ReservedAnswer), Refusals),
+)]
+pub async fn unreserve(
+    State(rest): State<Rest>,
+    caller: Caller,
+    parameters: Parameters,
+    request: Request,
+) -> Result<Json<ReservedAnswer>, Refused> {
+    caller.may(&Access::ips("delete")).await?;
+    parameters.read(|_| Ok(()))?;
+    let Unreservation { ips, dry_run } = body::read(request).await?;
+    let ips = addresses(&ips)?;
+    let results = rest.actions.unreserve(&ips, dry_run).await;
+    let results = ips.iter().zip(results).map(|(ip, result)| match result {
+        Ok(unreserved) => done(*ip, unreserved.reason(), unreserved),
+        Err(error) => undone(*ip, error.reason(), logs::with_causes(&error)),
+    });
+    Ok(Json(ReservedAnswer {
+        results: results.collect(),
+        dry_run,
+    }))
+}
+
+/// All addresses of a list of texts, each once and in their order.
+fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, Refused> {
+    let mut all = IpSet::new();
+    for (index, text) in texts.iter().enumerate() {
+        let set = within(text).map_err(|why| Refused::parameter(format!("ips[{index}]"), why))?;
+        all = all.union(&set);
+    }
+    if all.len() > MOST_RESERVED {
+        let why = format!("at most {MOST_RESERVED} addresses at once");
+        return Err(Refused::parameter("ips", why));
+    }
+    let ips = (0..all.len()).filter_map(|n| all.nth(n));
+    Ok(ips.collect())
+}
+
+fn done(ip: IpAddr, reason: &str, message: impl Display) -> Outcome {
+    Outcome {
+        ip: ip.to_string(),
+        done: true,
+        reason: reason.to_owned(),
+        message: message.to_string(),
+    }
+}
+
+fn undone(ip: IpAddr, reason: &str, message: impl Display) -> Outcome {
+    Outcome {
+        done: false,
+        ..done(ip, reason, message)
+    }
+}
