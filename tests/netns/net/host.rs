@@ -4,6 +4,8 @@
 use std::{
     os::fd::{AsFd, AsRawFd},
     path::PathBuf,
+    thread,
+    time::{Duration, Instant},
 };
 
 use floe_core::node::moves::{BRIDGE_ALIAS, Move};
@@ -15,12 +17,21 @@ use floe_net::{
 
 use super::{Space, address, cable, ip, plain};
 
+/// How long the kernel may take for what it does by itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A host with addresses of both families and routes on `eth0`, and a bridge `docker`.
 /// The space at the other end keeps the cable up.
 fn host() -> (Space, Space) {
     let (mut host, outside) = cable();
     for net in ["192.168.0.2/24", "192.168.0.3/24", "fd00:c0::2/64"] {
         host.add("eth0", net);
+    }
+    // The kernel makes this route by itself, a moment after the address.
+    let end = Instant::now() + PATIENCE;
+    while !host.ip("-6 route show table local").contains("fd00:c0::2") {
+        assert!(Instant::now() < end, "no local route for fd00:c0::2");
+        thread::yield_now();
     }
     let link = host.link("eth0").index;
     for (dst, gateway, metric) in [
