@@ -19,7 +19,7 @@ use floe_core::{
     },
     ipam::args::{Args, IpInfo, MAX_LISTS, MAX_RANGES},
     node::{
-        names::{Alias, HostVeth, NAME_MAX, host_veth, temporary, underlay_suffix, vlan_suffix},
+        names::{Alias, HostVeth, NAME_MAX, host_veth, underlay_suffix, vlan_suffix},
         networks::{Wanted, select},
         nic::{Routing, plan},
         settings::{NetworkConfig, Settings},
@@ -28,11 +28,15 @@ use floe_core::{
 };
 use serde_json::Value;
 
+mod told;
+
+pub use told::{agent_answer, move_journal};
+
 /// A target: it tells whether it has taken the bytes.
 pub type Target = fn(&[u8]) -> bool;
 
 /// All targets by their names.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("cni_stdin", cni_stdin),
     ("cni_args", cni_args),
     ("networks_annotation", networks_annotation),
@@ -40,6 +44,8 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("state_file", state_file),
     ("arp_ndp", arp_ndp),
     ("alias", alias),
+    ("agent_answer", agent_answer),
+    ("move_journal", move_journal),
 ];
 
 /// The longest alias that the kernel takes.
@@ -216,7 +222,6 @@ pub fn alias(data: &[u8]) -> bool {
         let is_own = HostVeth::parse(&name).is_none_or(|veth| veth.is_of(text));
         assert!(is_own || !is_identifier(text), "{name}");
     }
-    assert!(temporary(text).len() <= NAME_MAX);
     if is_identifier(text) {
         let made = Alias::new(text, text, "eth0");
         assert!(made.to_string().len() <= ALIAS_MAX);
@@ -275,12 +280,11 @@ fn files(text: &str) {
 
 fn plugins(network: &NetworkConfig) {
     assert!(!network.plugins.is_empty());
-    let previous = Value::from("before");
     for index in 0..network.plugins.len() {
-        let conf = network.plugin_config(index, Some(&previous), "1.0.0", None);
+        let conf = network.plugin_config(index, "1.0.0", None);
         let conf = conf.expect("there is a plugin at each place");
         assert_eq!(conf["name"], network.name);
-        assert_eq!(conf["prevResult"], previous);
+        assert!(!conf.contains_key("prevResult"));
         assert_eq!(conf["cniVersion"], network.version("1.0.0"));
     }
     assert!(network.plugins.iter().all(|it| it["type"] != ".."));

@@ -1,4 +1,4 @@
-//! The OpenAPI document and the controller agree: Schemathesis asks what the document
+//! The document of the API and the controller agree: Schemathesis asks what the document
 //! allows and what it forbids, and compares every answer with it.
 //!
 //! It asks as everybody does, by TLS and with a token. What it changes are addresses
@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Lines};
 use std::net::IpAddr;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use floe_testbed::cluster::namespace::TestNamespace;
@@ -93,7 +93,7 @@ async fn ask_everything(namespace: &TestNamespace<'_>) -> Result<()> {
     fs::write(folder.join("hooks.py"), HOOKS)?;
     let addresses: Vec<String> = (2..=17).map(|last| format!("10.0.98.{last}")).collect();
     let asked = schemathesis::command(&api.from, &api.hosts(), folder)?
-        .args(["run", &api.url("/openapi.json"), "--tls-verify"])
+        .args(["run", &Access::url("/openapi.json"), "--tls-verify"])
         .arg(api.certificate())
         .args(["--header", &format!("Authorization: {}", api.bearer())])
         .args(["--exclude-operation-id", ENDLESS])
@@ -166,15 +166,15 @@ impl Access {
         Ok(access)
     }
 
-    fn certificate(&self) -> std::path::PathBuf {
+    fn certificate(&self) -> PathBuf {
         self.folder.path().join("ca.crt")
     }
 
-    fn hosts(&self) -> std::path::PathBuf {
+    fn hosts(&self) -> PathBuf {
         self.folder.path().join("hosts")
     }
 
-    fn url(&self, path: &str) -> String {
+    fn url(path: &str) -> String {
         format!("https://{NAME}:{PORT}{path}")
     }
 
@@ -196,7 +196,7 @@ impl Access {
         let output = self
             .curl()
             .args(["--json", &body.to_string()])
-            .arg(self.url(path))
+            .arg(Self::url(path))
             .output()?;
         let told = String::from_utf8_lossy(&output.stdout);
         serde_json::from_str(&told).with_context(|| {
@@ -209,14 +209,14 @@ impl Access {
 /// The stream of changes. It ends with this value.
 struct Stream {
     curl: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Stream {
     fn follow(api: &Access) -> Result<Self> {
         let mut curl = api.curl();
         let mut curl = curl
-            .arg(api.url("/v2/watch"))
+            .arg(Access::url("/v2/watch"))
             .stdout(Stdio::piped())
             .spawn()?;
         let output = curl.stdout.take().context("it was asked for")?;

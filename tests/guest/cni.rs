@@ -146,6 +146,42 @@ fn an_address_that_a_host_on_the_vlan_has_is_refused() {
 
 #[test]
 #[ignore = "needs the guest kernel: cargo xtask test --only guest"]
+fn of_two_pods_of_a_node_only_one_gets_an_address_by_ipvlan() {
+    in_guest();
+    for mode in [IPVLAN_L2, IPVLAN_L3, IPVLAN_L3S, TAGGED_IPVLAN] {
+        let site = site_for(&mode);
+        for family in [Family::V4, Family::V6] {
+            let given = mode.addresses(family, 83);
+            let pods = [site.pod("first"), site.pod("second")];
+            let first = Attachment::new(site.node(), &mode, &pods[0], &given);
+            first.add();
+            let second = Attachment::new(site.node(), &mode, &pods[1], &given);
+            let failure = second.refused();
+            assert_eq!(failure.code, 101, "{} {failure:?}", mode.title);
+            let expected = format!("AddressConflict: {} is already in use", given[0].ip);
+            assert!(failure.message.starts_with(&expected), "{failure:?}");
+            assert_eq!(View::of(&pods[1]).names(), [""; 0], "{}", mode.title);
+            first.del();
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the guest kernel: cargo xtask test --only guest"]
+fn the_nodes_own_address_is_never_given_to_an_ipvlan() {
+    in_guest();
+    for mode in [IPVLAN_L2, IPVLAN_L3] {
+        let site = site_for(&mode);
+        for own in [Given::v4(0, 2), Given::v6(0, 2)] {
+            let pod = site.pod("thief");
+            let failure = Attachment::new(site.node(), &mode, &pod, &[own]).refused();
+            assert_eq!(failure.code, 101, "{} {failure:?}", mode.title);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the guest kernel: cargo xtask test --only guest"]
 fn the_same_address_on_another_vlan_is_no_conflict() {
     in_guest();
     let site = Site::new(1);

@@ -11,6 +11,7 @@
 
 mod announcements;
 mod attachments;
+mod checks;
 mod cnitool;
 mod crowd;
 mod duplicates;
@@ -21,6 +22,8 @@ mod galaxy;
 )]
 mod harness;
 mod host_address;
+mod host_moves;
 mod housekeeping;
 mod refusals;
 mod several;
+mod unfinished;

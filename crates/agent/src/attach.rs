@@ -8,13 +8,18 @@
 //!
 //! Whoever calls here holds the [turn](crate::turns) of the container.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use floe_core::{
-    cni::{args::IPINFOS, call::Command, result::Outcome, version::Version},
+    cni::{
+        args::{self, IPINFOS},
+        call::Command,
+        result::Outcome,
+        version::Version,
+    },
     ipam::args::Args,
     node::{
-        networks,
+        arguments, networks,
         state::{PodId, State},
     },
 };
@@ -32,6 +37,7 @@ use crate::{
     request::Request,
     state::{FileError, States},
 };
+pub use detach::Detached;
 pub use error::{AttachError, Failed};
 use steps::{Step, Surroundings};
 
@@ -97,9 +103,13 @@ impl Attacher {
             ifname: &request.call.ifname,
         };
         let selected = networks::select(joins, self.networks.settings())?;
+        let told = self.arguments(&pod, &args).await?;
         let surroundings = Surroundings {
             request,
-            args: self.arguments(&pod, &args).await?,
+            // All plugins are told the same, so what cannot be told fails here, and
+            // not when something is noted that no DEL could be told either.
+            cni_args: arguments::all(&request.call.args, &told).map_err(AttachError::Arguments)?,
+            args: told,
             pod: id(&pod),
         };
         let mut steps = Vec::new();
@@ -153,9 +163,12 @@ impl Attacher {
         }
         if args.has_claim() {
             let claimed = args.claimed()?;
+            // None at all is for the plugin to refuse: not all need one.
+            if !claimed.is_empty() {
+                args::check(&claimed).map_err(AttachError::Claim)?;
+            }
             if let Some(records) = &self.records {
-                let ips = claimed.iter().map(|info| info.ip.addr());
-                try_join_all(ips.map(|ip: IpAddr| records.permit(ip, pod))).await?;
+                try_join_all(claimed.iter().map(|it| records.permit(it, pod))).await?;
             }
             // Written anew, so that plugins read what was checked and nothing else.
             let text = serde_json::to_string(&claimed);
@@ -181,13 +194,8 @@ impl Attacher {
             };
             step.set_previous(previous.as_ref());
             let call = &surroundings.request.call;
-            let result = match surroundings.arguments(&step.attached) {
-                Ok(args) => {
-                    let job = step.job(Command::Add, call, &args);
-                    self.runner.run(job).await
-                }
-                Err(error) => Err(error),
-            };
+            let job = step.job(Command::Add, call, &surroundings.cni_args);
+            let result = self.runner.run(job).await;
             let result = result.and_then(|output| steps::outcome(step.plugin(), &output));
             let outcome = result.map_err(|error| failed(step, error))?;
             // The result of a network is that of its last plugin, for all of them.

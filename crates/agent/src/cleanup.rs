@@ -5,10 +5,12 @@
 //!   of the moves say.
 //! - Bridges and VLAN devices that floe made are removed. Others stay.
 //!
-//! Nothing is done to what pods still use: they go first, for example by a drain.
+//! Nothing is done to what pods still use: they go first, for example by a drain. A macvlan
+//! or ipvlan in a pod cannot be seen from the host, so state files tell whether there
+//! are pods. Those that were attached without the agent have none, and are not seen.
 
 use std::{
-    fmt, fs,
+    fmt,
     io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -20,7 +22,7 @@ use floe_net::{
     netlink::{Link, Netlink, NetlinkError},
 };
 
-use crate::places;
+use crate::{places, state::files_in};
 use plan::{Kept, Step, plan};
 
 mod plan;
@@ -29,7 +31,7 @@ mod plan;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where things are, and whether to do anything.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleanup {
     /// The folder of floe's state, which has the journals.
     pub state: PathBuf,
@@ -37,14 +39,14 @@ pub struct Cleanup {
     pub run: PathBuf,
     /// The folder of the state files of attached containers.
     pub attached: PathBuf,
+    /// Whether no folder of state files means that nothing is attached.
+    pub force: bool,
     /// Whether only to say what would be done.
     pub dry_run: bool,
 }
 
-/// Undoes everything on this host, and tells each step on standard output. `attached`
-/// is the agent's folder of state files.
-pub fn run(attached: PathBuf, dry_run: bool) -> anyhow::Result<()> {
-    let cleanup = Cleanup::new(attached, dry_run);
+/// Undoes everything on this host, and tells each step on standard output.
+pub fn run(cleanup: &Cleanup) -> anyhow::Result<()> {
     let done = cleanup.run(&mut io::stdout().lock());
     done.map_err(|error| {
         let reason = error.reason();
@@ -55,11 +57,12 @@ pub fn run(attached: PathBuf, dry_run: bool) -> anyhow::Result<()> {
 impl Cleanup {
     /// The folders that the plugins use, unless the environment says others. `attached`
     /// is the agent's folder of state files.
-    pub fn new(attached: PathBuf, dry_run: bool) -> Self {
+    pub fn new(attached: PathBuf, force: bool, dry_run: bool) -> Self {
         Self {
             state: places::state(),
             run: places::run(),
             attached,
+            force,
             dry_run,
         }
     }
@@ -87,13 +90,17 @@ impl Cleanup {
             }
         }
         let links = netlink.links()?;
-        let plan = plan(&journals, &links, files_in(&self.attached)?);
+        let plan = plan(&journals, &links, self.attached()?);
         for Kept { what, why } in &plan.kept {
             failures += 1;
             writeln!(out, "kept: {what}: {why}")?;
         }
         if plan.steps.is_empty() && failures == 0 {
             writeln!(out, "nothing to undo")?;
+        }
+        if plan.steps.iter().any(Step::can_hurt_unseen_pods) {
+            let unseen = "pods that were attached without the agent have no state file";
+            writeln!(out, "note: {unseen}, and are not seen")?;
         }
         for step in &plan.steps {
             if self.dry_run {
@@ -112,6 +119,13 @@ impl Cleanup {
             return Err(CleanupError::Incomplete(failures));
         }
         Ok(())
+    }
+
+    /// How many containers have a state file; `None` when nobody can tell.
+    fn attached(&self) -> io::Result<Option<usize>> {
+        let files = files_in(&self.attached)?;
+        let count = files.map(|files| files.len());
+        Ok(count.or(self.force.then_some(0)))
     }
 }
 
@@ -151,24 +165,6 @@ impl CleanupError {
             Self::Incomplete(_) => "CleanupIncomplete",
         }
     }
-}
-
-/// How many containers have a state file.
-fn files_in(folder: &Path) -> io::Result<usize> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    };
-    let mut count = 0;
-    for entry in entries {
-        let entry = entry?;
-        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if entry.file_type()?.is_file() && !is_hidden {
-            count += 1;
-        }
-    }
-    Ok(count)
 }
 
 /// Why a step was not done.

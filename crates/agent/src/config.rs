@@ -9,6 +9,7 @@ use clap::{
 use floe_shell::{logs, version};
 
 use crate::{
+    cleanup::Cleanup,
     install::{self, Install},
     sysctls::Sysctls,
 };
@@ -34,12 +35,7 @@ pub enum Work {
     /// Serve this node.
     Serve(Box<Settings>),
     /// Undo on the host what floe did there for all pods.
-    Cleanup {
-        /// The folder of state files.
-        state_dir: PathBuf,
-        /// Only tell.
-        dry_run: bool,
-    },
+    Cleanup(Cleanup),
     /// Put the plugins on the host.
     Install(Install),
     /// Ask whether the daemon of this node serves.
@@ -222,8 +218,13 @@ struct Flags {
 #[derive(Debug, Subcommand)]
 enum Other {
     /// Undo on this host what floe did there for all pods: host addresses move back
-    /// from bridges to their devices, and bridges and vlan devices that floe made go
+    /// from bridges to their devices, and bridges and vlan devices that floe made go.
+    /// Pods go first. Those that were attached without the agent are not seen
     Cleanup {
+        /// Take a missing folder of state files (--state-dir) for a sign that no pod is
+        /// attached, and remove vlan devices then
+        #[arg(long)]
+        force: bool,
         /// Tell each step, and do none
         #[arg(long)]
         dry_run: bool,
@@ -274,10 +275,9 @@ impl Flags {
         };
         Config {
             work: match self.command {
-                Some(Other::Cleanup { dry_run }) => Work::Cleanup {
-                    state_dir: settings.state_dir,
-                    dry_run,
-                },
+                Some(Other::Cleanup { force, dry_run }) => {
+                    Work::Cleanup(Cleanup::new(settings.state_dir, force, dry_run))
+                }
                 Some(Other::Ask) => Work::Ask {
                     socket: settings.socket,
                 },
@@ -285,6 +285,8 @@ impl Flags {
                     program: install::program(),
                     bin_dir,
                     conf_dir,
+                    socket: settings.socket,
+                    state_dir: settings.state_dir,
                 }),
                 None => Work::Serve(settings.into()),
             },

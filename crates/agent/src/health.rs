@@ -219,7 +219,10 @@ impl Health {
             Err(error) => {
                 if !is_missing(&error) {
                     let error = logs::with_causes(&error);
-                    warn!(reason = "NodeUnreadable", error, "cannot read this node");
+                    warn!(
+                        reason = "NodeObjectUnreadable",
+                        error, "cannot read this node"
+                    );
                 }
                 None
             }

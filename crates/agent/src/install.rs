@@ -4,21 +4,14 @@
 use std::{
     fs,
     io::{self, Write},
+    iter,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use serde_json::json;
 
-/// The names under which the plugins are called.
-///
-/// Compat: galaxy's, so that configurations go on as they are.
-const PLUGINS: [&str; 4] = [
-    "galaxy-sdn",
-    "galaxy-k8s-vlan",
-    "galaxy-underlay-veth",
-    "galaxy-k8s-sriov",
-];
+use crate::plugins::{OWN, SHIM};
 
 /// The file that makes the runtime ask the agent. It sorts before all others.
 const NETWORK: &str = "00-galaxy.conf";
@@ -32,6 +25,11 @@ pub struct Install {
     pub bin_dir: PathBuf,
     /// The folder of network configurations.
     pub conf_dir: PathBuf,
+    /// The agent's socket, and the folder of its state files. The shim has no
+    /// environment but the runtime's, so it is told by its configuration.
+    pub socket: PathBuf,
+    /// See `socket`.
+    pub state_dir: PathBuf,
 }
 
 /// Why it cannot be done.
@@ -51,13 +49,14 @@ impl Install {
         for folder in [&self.bin_dir, &self.conf_dir] {
             fs::create_dir_all(folder).map_err(failed("make", folder))?;
         }
-        for name in PLUGINS {
+        for name in names() {
             put(&self.bin_dir.join(name), &program, 0o755, told)?;
         }
         // The last step: from now on pods come to the agent.
         let network = json!({
-            "cniVersion": "1.0.0", "name": "galaxy-sdn", "type": "galaxy-sdn",
+            "cniVersion": "1.0.0", "name": SHIM, "type": SHIM,
             "capabilities": { "portMappings": true },
+            "socket": self.socket, "stateDir": self.state_dir,
         });
         let network = format!("{network:#}\n");
         put(
@@ -67,6 +66,11 @@ impl Install {
             told,
         )
     }
+}
+
+/// All plugins.
+fn names() -> impl Iterator<Item = &'static str> {
+    iter::once(SHIM).chain(OWN)
 }
 
 /// The program of the plugins, which lies beside this one.
@@ -117,6 +121,8 @@ mod tests {
             program: folder.path().join("floe-cni"),
             bin_dir: folder.path().join("opt/cni/bin"),
             conf_dir: folder.path().join("etc/cni/net.d"),
+            socket: "/run/agent.sock".into(),
+            state_dir: "/var/lib/attached".into(),
         };
         let error = install.run(&mut io::sink()).unwrap_err();
         assert!(error.to_string().starts_with("cannot read"), "{error}");
@@ -130,7 +136,7 @@ mod tests {
             words.map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(run(), ["installed"; 5]);
-        for name in PLUGINS {
+        for name in names() {
             let path = install.bin_dir.join(name);
             assert_eq!(fs::read(&path).unwrap(), b"first");
             let mode = fs::metadata(&path).unwrap().permissions().mode();
@@ -139,6 +145,8 @@ mod tests {
         let network = fs::read(install.conf_dir.join(NETWORK)).unwrap();
         let network: serde_json::Value = serde_json::from_slice(&network).unwrap();
         assert_eq!(network["type"], "galaxy-sdn");
+        assert_eq!(network["socket"], "/run/agent.sock");
+        assert_eq!(network["stateDir"], "/var/lib/attached");
         assert_eq!(run(), ["kept"; 5]);
 
         fs::write(&install.program, "second").unwrap();
@@ -147,6 +155,6 @@ mod tests {
             ["installed", "installed", "installed", "installed", "kept"]
         );
         let left = fs::read_dir(&install.bin_dir).unwrap().count();
-        assert_eq!(left, PLUGINS.len(), "no drafts");
+        assert_eq!(left, names().count(), "no drafts");
     }
 }

@@ -27,6 +27,7 @@ mod install;
 mod networks;
 mod permits;
 mod places;
+mod plugins;
 mod pods;
 mod request;
 mod run;
@@ -36,6 +37,7 @@ mod sweep;
 mod sysctls;
 mod takeover;
 mod turns;
+mod unfinished;
 
 use std::process::ExitCode;
 
@@ -67,7 +69,7 @@ fn start(config: Config) -> anyhow::Result<()> {
     }
     let settings = match config.work {
         Work::Serve(settings) => settings,
-        Work::Cleanup { state_dir, dry_run } => return cleanup::run(state_dir, dry_run),
+        Work::Cleanup(cleanup) => return cleanup::run(&cleanup),
         Work::Ask { socket } => return Ok(ask::ask(&socket)?),
         Work::Install(install) => return Ok(install.run(&mut std::io::stdout().lock())?),
     };

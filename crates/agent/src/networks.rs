@@ -9,8 +9,7 @@ use std::{
 use floe_core::node::settings::{NetworkConfig, Settings, SettingsError};
 use tracing::debug;
 
-/// The shim itself: as a network of its own it would call the agent for ever.
-const SHIM: &str = "galaxy-sdn";
+use crate::plugins::SHIM;
 
 /// The endings of files that have networks.
 const ENDINGS: [&str; 3] = ["conf", "json", "conflist"];
@@ -116,6 +115,7 @@ impl Networks {
             .plugins
             .iter()
             .filter_map(|it| it.get("type")?.as_str());
+        // It would call the agent for ever.
         if kinds.any(|kind| kind == SHIM) {
             return Err(LookupError::Loops(name.to_owned()));
         }

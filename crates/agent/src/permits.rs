@@ -2,7 +2,8 @@
 //!
 //! Whoever can edit a pod can write any address into its annotation. So an address is
 //! configured only if its `FloatingIP` record has a key that names the pod, and the
-//! pod's uid.
+//! pod's uid. VLAN, gateway and length of the subnet have to be those of the record,
+//! if it tells them.
 
 use std::{
     collections::BTreeMap,
@@ -11,8 +12,14 @@ use std::{
     time::Duration,
 };
 
-use floe_api::{galaxy::FloatingIP, labels};
-use floe_core::{addr::name, ipam::key::HolderKey};
+use floe_api::{
+    galaxy::FloatingIP,
+    labels::{self, Given},
+};
+use floe_core::{
+    addr::name,
+    ipam::{args::IpInfo, key::HolderKey},
+};
 use floe_shell::{follow, logs, stop::Stop};
 use kube::{
     Api, Client,
@@ -34,6 +41,19 @@ pub struct Record {
     pub uid: String,
     /// The node that the pod is bound to; may be empty.
     pub node: String,
+    /// What the pod was given with the address.
+    pub network: Network,
+}
+
+/// What a record says that its pod was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Nothing, or only something of an earlier pod, as records of galaxy.
+    Untold,
+    /// This.
+    Told(IpInfo),
+    /// Something that makes no sense, shortened.
+    Strange(String),
 }
 
 /// The records of this node's addresses; all clones are the same.
@@ -43,6 +63,8 @@ pub struct Records {
     known: Arc<Mutex<Known>>,
     lists: Arc<watch::Sender<u64>>,
     changes: Arc<watch::Sender<u64>>,
+    /// How often everything that was known had to be forgotten.
+    doubts: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Default)]
@@ -66,6 +88,16 @@ pub enum PermitError {
         /// Who holds it.
         holder: String,
     },
+    /// The pod claims another network for it than it was given.
+    #[error("the pod claims {claimed} for {ip}, but its record says {recorded}")]
+    AnotherNetwork {
+        /// The address.
+        ip: IpAddr,
+        /// What the pod claims.
+        claimed: String,
+        /// What the record says.
+        recorded: String,
+    },
     /// The API server does not tell.
     #[error("cannot read the record of {ip}: {error}")]
     Unreadable {
@@ -82,6 +114,7 @@ impl PermitError {
         match self {
             Self::NotRecorded(_) => "AddressNotRecorded",
             Self::AnotherPod { .. } => "AddressOfAnotherPod",
+            Self::AnotherNetwork { .. } => "AddressNetworkDiffers",
             Self::Unreadable { .. } => "RecordUnreadable",
         }
     }
@@ -95,19 +128,33 @@ impl Records {
             known: Arc::default(),
             lists: Arc::default(),
             changes: Arc::default(),
+            doubts: Arc::default(),
         }
     }
 
     /// Follows the records of a node's addresses until `stop`.
     pub async fn run(self, node: String, mut stop: Stop) {
         let selector = format!("{}={}", labels::NODE, labels::node_value(&node));
-        let config = watcher::Config::default().labels(&selector);
-        let api = Api::all(self.client.clone());
-        let work = follow(api, config, "floatingips", |event| self.enter(event));
-        tokio::select! {
-            () = stop.requested() => {}
-            () = work => {}
+        let mut doubts = self.doubts.subscribe();
+        loop {
+            let config = watcher::Config::default().labels(&selector);
+            let api = Api::all(self.client.clone());
+            let work = follow(api, config, "floatingips", |event| self.enter(event));
+            tokio::select! {
+                () = stop.requested() => return,
+                // Another watch begins with a list of what is true now.
+                Ok(()) = doubts.changed() => {}
+                () = work => return,
+            }
         }
+    }
+
+    /// Forgets what the watch has shown, and begins another one: what was true before
+    /// a time without contact may not be true any more. Until its list is in, everybody
+    /// reads directly.
+    pub fn forget(&self) {
+        *self.lock() = Known::default();
+        self.doubts.send_modify(|count| *count += 1);
     }
 
     /// A record as the watch knows it. It may be missing for want of the label.
@@ -142,18 +189,16 @@ impl Records {
         }
     }
 
-    /// Whether a pod may have an address. The watch is believed when it agrees; a
-    /// refusal needs a direct read, since what the watch has may be old.
-    pub async fn permit(&self, ip: IpAddr, pod: &Pod) -> Result<(), PermitError> {
-        if self.cached(ip).is_some_and(|record| record.names(pod)) {
+    /// Whether a pod may have an address, as it claims it. The watch is believed when
+    /// it agrees; a refusal needs a direct read, since what the watch has may be old.
+    pub async fn permit(&self, claimed: &IpInfo, pod: &Pod) -> Result<(), PermitError> {
+        let ip = claimed.ip.addr();
+        let cached = self.cached(ip);
+        if cached.is_some_and(|record| record.permits(claimed, pod).is_ok()) {
             return Ok(());
         }
         match self.read(ip).await? {
-            Some(record) if record.names(pod) => Ok(()),
-            Some(record) => Err(PermitError::AnotherPod {
-                ip,
-                holder: record.holder(),
-            }),
+            Some(record) => record.permits(claimed, pod),
             None => Err(PermitError::NotRecorded(ip)),
         }
     }
@@ -207,15 +252,44 @@ impl Record {
     /// What an object says.
     pub fn of(object: &FloatingIP) -> Self {
         let attribute = object.spec.place().attribute;
+        let annotations = object.metadata.annotations.as_ref();
+        let network = match annotations.and_then(|all| all.get(labels::NETWORK)) {
+            None => Network::Untold,
+            Some(value) => match Given::parse(value) {
+                Some(given) if given.uid == attribute.uid => Network::Told(given.info),
+                Some(_) => Network::Untold,
+                None => Network::Strange(shortened(value)),
+            },
+        };
         Self {
             key: object.spec.holder(),
             uid: attribute.uid,
             node: attribute.node_name,
+            network,
         }
     }
 
+    fn permits(&self, claimed: &IpInfo, pod: &Pod) -> Result<(), PermitError> {
+        let ip = claimed.ip.addr();
+        if !self.names(pod) {
+            let holder = self.holder();
+            return Err(PermitError::AnotherPod { ip, holder });
+        }
+        let recorded = match &self.network {
+            Network::Untold => return Ok(()),
+            Network::Told(given) if given == claimed => return Ok(()),
+            Network::Told(given) => described(given),
+            Network::Strange(text) => format!("{text:?}"),
+        };
+        Err(PermitError::AnotherNetwork {
+            ip,
+            claimed: described(claimed),
+            recorded,
+        })
+    }
+
     /// Whether it names this very pod.
-    pub fn names(&self, pod: &Pod) -> bool {
+    fn names(&self, pod: &Pod) -> bool {
         self.key.names_pod(&pod.namespace, &pod.name) && !pod.uid.is_empty() && self.uid == pod.uid
     }
 
@@ -227,6 +301,16 @@ impl Record {
         }
         format!("{key:?} with uid {}", self.uid)
     }
+}
+
+fn described(info: &IpInfo) -> String {
+    let IpInfo { ip, vlan, gateway } = info;
+    format!("{ip} in vlan {vlan} with gateway {gateway}")
+}
+
+/// What somebody else wrote goes into events and logs: not all of it.
+fn shortened(text: &str) -> String {
+    text.chars().take(120).collect()
 }
 
 #[cfg(test)]

@@ -43,8 +43,6 @@ pub struct Pod {
     pub args: Option<String>,
     /// Whether a regular container requests a floating address.
     pub wants_address: bool,
-    /// Whether its deletion was asked for.
-    pub terminating: bool,
     /// Whether it has failed or succeeded.
     pub finished: bool,
 }
@@ -137,13 +135,16 @@ impl Pods {
         self.lock().synced
     }
 
-    /// The uids of the pods that are to run here and have not finished, also those by
-    /// which the kubelet knows them; `None` before the first list.
-    pub fn unfinished(&self) -> Option<BTreeSet<String>> {
+    /// The pods that are to run here and have not finished, each with its uids, also the
+    /// one by which the kubelet knows it; `None` before the first list.
+    pub fn unfinished(&self) -> Option<Vec<BTreeSet<String>>> {
         let known = self.lock();
         let pods = known.pods.values().filter(|pod| !pod.finished);
-        let uids = pods.flat_map(|pod| [Some(pod.uid.clone()), pod.static_uid.clone()]);
-        known.synced.then(|| uids.flatten().collect())
+        let uids = pods.map(|pod| {
+            let uids = [Some(pod.uid.clone()), pod.static_uid.clone()];
+            uids.into_iter().flatten().collect()
+        });
+        known.synced.then(|| uids.collect())
     }
 
     /// A pod as the watch knows it.

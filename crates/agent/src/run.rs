@@ -15,7 +15,7 @@ use tokio::net::UnixListener;
 use tracing::{info, warn};
 
 use crate::{
-    attach::Attacher,
+    attach::{Attacher, Detached},
     config::Settings,
     cri::{Cri, CriError},
     delegate::Runner,
@@ -34,6 +34,7 @@ use crate::{
     sysctls,
     takeover::{self, Takeover},
     turns::Turns,
+    unfinished,
 };
 
 /// Why the agent ended although nobody has asked it to.
@@ -78,6 +79,8 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     if settings.node.is_empty() {
         return Err(Error::NoNode);
     }
+    // First: without its address the node reaches nobody.
+    unfinished::finish().await;
     let networks = Networks::load(&settings.networks_file, &settings.network_conf_dir)?;
     let cri = Cri::new(&settings.runtime)?;
     let (client, _) = client::make(settings.kubeconfig.clone()).await?;
@@ -200,7 +203,10 @@ fn detacher(attacher: Attacher, turns: Turns) -> Detach {
             let _turn = turns.wait(forgotten.container()).await;
             let detached = match &forgotten {
                 Forgotten::Container(container) => attacher.del_forgotten(container).await,
-                Forgotten::Note(note) => attacher.del_noted(note).await,
+                Forgotten::Note(note) => {
+                    let detached = attacher.del_noted(note).await;
+                    detached.map(|()| Detached::Wholly)
+                }
             };
             detached.map_err(|error| format!("{}: {}", error.reason(), logs::with_causes(&error)))
         };

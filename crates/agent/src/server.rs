@@ -9,7 +9,7 @@
 //! Who accepts JSON, as floe's shim does, gets the error object of the CNI specification
 //! instead of a text: with the code and the details of the plugin that has failed.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -53,10 +53,12 @@ const PATIENCE: Duration = Duration::from_mins(4);
 /// How long those that attach and detach may wait for a GC.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How long requests that are worked on may take when the process stops.
-const DRAIN: Duration = Duration::from_mins(4);
+/// How long requests that are worked on may take when the process stops: longer than a
+/// plugin may take, and shorter than the grace period of the agent's pod, 240 s, after
+/// which everything is ended in the middle.
+const DRAIN: Duration = Duration::from_secs(230);
 
-/// How long connections may take to end after that.
+/// How long connections may take to end when nothing is worked on any more.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Answers the shim.
@@ -88,26 +90,30 @@ impl Server {
     /// Serves until `stop`. What is being worked on then is finished.
     pub async fn serve(self, listener: UnixListener, stop: Stop) -> io::Result<()> {
         let slots = Arc::clone(&self.slots);
-        let (mut draining, mut over) = (stop.clone(), stop);
+        let (mut draining, mut asked, mut over) = (stop.clone(), stop.clone(), stop);
         let server = axum::serve(listener, self.router())
             .with_graceful_shutdown(async move { draining.requested().await });
-        let quiet = async {
+        let mut limit = pin!(async {
             over.requested().await;
-            if timeout(DRAIN, slots.acquire_many(SLOTS)).await.is_err() {
-                warn!(reason = "StopIncomplete", "requests are left unfinished");
-            }
-        };
-        let ended = async {
-            quiet.await;
+            sleep(DRAIN).await;
+            warn!(reason = "StopIncomplete", "requests are left unfinished");
+        });
+        let quiet = async {
+            asked.requested().await;
+            let _ = slots.acquire_many(SLOTS).await;
             sleep(GOODBYE).await;
         };
         let result = tokio::select! {
             result = server => result,
             // A client that never ends its request must not hold up the stop.
-            () = ended => Ok(()),
+            () = quiet => return Ok(()),
+            () = &mut limit => return Ok(()),
         };
         // Whose client has gone is still worked on.
-        let _ = timeout(DRAIN, slots.acquire_many(SLOTS)).await;
+        tokio::select! {
+            _ = slots.acquire_many(SLOTS) => {}
+            () = limit => {}
+        }
         result
     }
 

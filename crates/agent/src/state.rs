@@ -2,7 +2,7 @@
 //! can be detached without asking anybody.
 
 use std::{
-    fs,
+    fs::{self, DirEntry},
     io::{self, ErrorKind},
     path::{Path, PathBuf},
     sync::Arc,
@@ -12,6 +12,32 @@ use std::{
 use floe_core::node::state::{State, StateError};
 use floe_net::files;
 use tokio::task;
+
+/// Whether the path of a namespace goes on meaning what it meant when it was noted. Below
+/// `/proc` it is that of a process, and numbers of processes come again.
+pub fn is_lasting(netns: &str) -> bool {
+    !netns.starts_with("/proc/")
+}
+
+/// The files of containers in a folder, in order; `None` when there is no folder.
+/// Folders and hidden files, such as those that are being written, are left out.
+pub fn files_in(folder: &Path) -> io::Result<Option<Vec<DirEntry>>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if !is_hidden && entry.file_type()?.is_file() {
+            files.push(entry);
+        }
+    }
+    files.sort_by_key(DirEntry::file_name);
+    Ok(Some(files))
+}
 
 /// The folder of state files.
 #[derive(Clone, Debug)]
@@ -132,8 +158,7 @@ impl States {
         }
     }
 
-    /// All files, by the names of their containers. Folders and hidden files, such as
-    /// those that are being written, are left out.
+    /// All files, by the names of their containers; see [`files_in`].
     pub async fn list(&self) -> Result<Vec<Kept>, FileError> {
         let folder = self.0.to_path_buf();
         blocking(move || list(&folder)).await
@@ -146,7 +171,7 @@ impl States {
 }
 
 fn read(path: &Path) -> Result<Option<State>, FileError> {
-    let text = match fs::read_to_string(path) {
+    let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => {
@@ -155,11 +180,12 @@ fn read(path: &Path) -> Result<Option<State>, FileError> {
             return Err(FileError::Io { what, path, source });
         }
     };
-    let state = State::parse(&text).map_err(|source| FileError::Malformed {
+    let text = str::from_utf8(&text).map_err(|error| StateError(error.to_string()));
+    let state = text.and_then(State::parse);
+    state.map(Some).map_err(|source| FileError::Malformed {
         path: path.to_path_buf(),
         source,
-    })?;
-    Ok(Some(state))
+    })
 }
 
 fn list(folder: &Path) -> Result<Vec<Kept>, FileError> {
@@ -168,14 +194,8 @@ fn list(folder: &Path) -> Result<Vec<Kept>, FileError> {
         path: folder.to_path_buf(),
         source,
     };
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
     let mut all = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
+    for entry in files_in(folder).map_err(failed)?.unwrap_or_default() {
         let Ok(container) = entry.file_name().into_string() else {
             continue;
         };
@@ -183,9 +203,6 @@ fn list(folder: &Path) -> Result<Vec<Kept>, FileError> {
         let Ok(metadata) = entry.metadata() else {
             continue;
         };
-        if !metadata.is_file() || container.starts_with('.') {
-            continue;
-        }
         let state = match read(&entry.path()) {
             Ok(Some(state)) => Ok(state),
             Ok(None) => continue,
@@ -197,7 +214,6 @@ fn list(folder: &Path) -> Result<Vec<Kept>, FileError> {
             state,
         });
     }
-    all.sort_by(|a, b| a.container.cmp(&b.container));
     Ok(all)
 }
 

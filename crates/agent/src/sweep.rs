@@ -15,7 +15,7 @@ use floe_core::{
     },
 };
 use floe_shell::stop::Stop;
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use tokio::{
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, interval, timeout},
@@ -23,6 +23,7 @@ use tokio::{
 use tracing::{debug, info, warn};
 
 use crate::{
+    attach::Detached,
     cri::Cri,
     events::{self, Events, News},
     pods::Pods,
@@ -42,7 +43,8 @@ const TURN: Duration = Duration::from_secs(5);
 
 /// Runs the DELs of what is forgotten, in the turn of its container, which it takes
 /// itself.
-pub type Detach = Arc<dyn Fn(Forgotten) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+pub type Detach =
+    Arc<dyn Fn(Forgotten) -> BoxFuture<'static, Result<Detached, String>> + Send + Sync>;
 
 /// What is to be detached though no runtime asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +108,7 @@ impl Sweeper {
                 _ = ticks.tick() => {}
             }
             let now = Moment(start.elapsed());
-            let unjudged = self.round(now, &mut suspects).await;
+            let unjudged = self.round(now, &mut suspects, &mut stop).await;
             if unjudged != told {
                 tell(unjudged);
                 told = unjudged;
@@ -114,15 +116,18 @@ impl Sweeper {
         }
     }
 
-    /// One look, and what it leads to.
-    async fn round(&self, now: Moment, suspects: &mut Suspects) -> Option<Unjudged> {
+    /// One look, and what it leads to. After `stop` nothing more is begun.
+    async fn round(
+        &self,
+        now: Moment,
+        suspects: &mut Suspects,
+        stop: &mut Stop,
+    ) -> Option<Unjudged> {
         let seen = match self.gather(now).await {
             Ok(seen) => seen,
             Err(error) => {
-                warn!(
-                    reason = "NodeUnreadable",
-                    error, "leftovers cannot be looked for"
-                );
+                let reason = "LeftoversUnreadable";
+                warn!(reason, error, "leftovers cannot be looked for");
                 // Not to have looked is no observation: two in a row are needed.
                 suspects.clear();
                 return None;
@@ -135,8 +140,12 @@ impl Sweeper {
             "looked for leftovers"
         );
         for operation in plan.operations {
+            if stop.requested().now_or_never().is_some() {
+                break;
+            }
             match self.apply(&operation).await {
-                Ok(()) => self.report(&operation),
+                Ok(Detached::Wholly) => self.report(&operation),
+                Ok(Detached::PutAside) => self.report_put_aside(&operation),
                 Err(error) => warn!(
                     reason = operation.reason(),
                     operation = %operation,
@@ -161,10 +170,10 @@ impl Sweeper {
             container: kept.container,
             // A clock that went back tells nothing.
             age: now.duration_since(kept.written).ok(),
-            pod_uid: kept.state.ok().and_then(|state| {
-                let mut pods = state.attached.into_iter().filter_map(|it| it.pod);
-                pods.next().map(|pod| pod.uid)
-            }),
+            pod_uid: kept
+                .state
+                .ok()
+                .and_then(|state| Some(state.pod()?.uid.clone())),
         });
         let states = states.collect();
         let pods = self.pods.unfinished();
@@ -189,7 +198,7 @@ impl Sweeper {
         })
     }
 
-    async fn apply(&self, operation: &Operation) -> Result<(), String> {
+    async fn apply(&self, operation: &Operation) -> Result<Detached, String> {
         match operation {
             Operation::Detach(container) => {
                 let forgotten = Forgotten::Container(container.clone());
@@ -207,17 +216,18 @@ impl Sweeper {
                 Err("only its plugin can do this".to_owned())
             }
         })
-        .await
+        .await?;
+        Ok(Detached::Wholly)
     }
 
-    async fn detach_noted(&self, note: &Note) -> Result<(), String> {
+    async fn detach_noted(&self, note: &Note) -> Result<Detached, String> {
         (self.detach)(Forgotten::Note(note.clone())).await?;
         let (plugins, note) = (self.plugins.clone(), note.clone());
         blocking(move || {
             if notes::is_there(&plugins, &note) {
                 return Err(format!("{} succeeded and left its note", note.kind));
             }
-            Ok(())
+            Ok(Detached::Wholly)
         })
         .await
     }
@@ -257,6 +267,19 @@ impl Sweeper {
             reason,
             action: "Sweep",
             note: format!("left over of a container that is gone: {operation}"),
+        });
+    }
+
+    /// What is put aside is not removed: somebody should look at it.
+    fn report_put_aside(&self, operation: &Operation) {
+        let reason = "StateMalformed";
+        warn!(reason, operation = %operation, "leftover makes no sense, and is put aside");
+        self.events.tell(News {
+            about: events::node(&self.node),
+            warning: true,
+            reason,
+            action: "Sweep",
+            note: format!("state file makes no sense, and is put aside instead of: {operation}"),
         });
     }
 }

@@ -7,42 +7,43 @@
 //!
 //! - after every complete list of its records,
 //! - after every change of a record that the watch shows,
-//! - when the API server answers again after it did not: the watch may still show what
-//!   was true before, so every record is read directly,
+//! - when the API server answers again after it did not: what the watch has shown is
+//!   forgotten, so every record is read directly,
 //! - and once a minute, for records that the watch cannot show for want of a label.
 //!
 //! How long both nodes answer is thus the time until the API server is reached again,
 //! at most [`PROBE`] later, and one read. Each removal is logged with how long it took
 //! since its cause.
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
-use floe_core::{
-    addr,
-    node::{
-        state::PodId,
-        takeover::{self, Attachment, Evidence, Judgement, Oddity, Seen, Verdict},
-    },
+use floe_core::node::takeover::{
+    self, Attachment, Evidence, Here, Judgement, Oddity, Seen, Verdict,
 };
-use floe_net::takeoff::{self, Removed, Target};
-use floe_shell::stop::Stop;
+use floe_net::takeoff::{self, Removed, TakeOffError, Target};
+use floe_shell::{logs, stop::Stop};
 use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use tokio::{
-    task::spawn_blocking,
+    sync::watch,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tracing::{info, warn};
 
 use crate::{
+    apiserver::is_missing,
     cri::Cri,
-    events::{self, Events, News},
+    events::Events,
     permits::{Record, Records},
-    state::{Kept, States},
+    state::States,
     turns::Turns,
 };
-use contact::Contact;
+use configured::Configured;
 
+mod configured;
 mod contact;
+mod removal;
 
 /// The time between two looks without a cause.
 const PERIOD: Duration = Duration::from_mins(1);
@@ -56,17 +57,20 @@ pub const PROBE: Duration = Duration::from_secs(5);
 /// How long to wait for the turn of a container.
 const TURN: Duration = Duration::from_secs(5);
 
+/// How long to wait for the Node object.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// How many addresses are read and taken off at once.
 const AT_ONCE: usize = 8;
 
 /// Takes an address off; it blocks. Tests have their own.
-pub type TakeOff = Arc<dyn Fn(&Target) -> (Removed, Vec<String>) + Send + Sync>;
+pub type TakeOff = Arc<dyn Fn(&Target) -> (Removed, Vec<TakeOffError>) + Send + Sync>;
 
 /// The task that takes addresses off.
 pub struct Takeover {
     /// The records of this node's addresses.
     pub records: Records,
-    /// A client to ask whether the API server is there.
+    /// A client to ask whether the API server is there, and knows this node.
     pub client: kube::Client,
     /// The runtime, which knows the pods and namespaces of what galaxy attached.
     pub cri: Cri,
@@ -86,10 +90,7 @@ pub struct Takeover {
 
 /// Takes an address off in the kernel of this host.
 pub fn in_kernel() -> TakeOff {
-    Arc::new(|target| {
-        let (removed, failed) = takeoff::take_off(target);
-        (removed, failed.iter().map(ToString::to_string).collect())
-    })
+    Arc::new(takeoff::take_off)
 }
 
 /// Why everything is looked at, and since when there is reason to.
@@ -97,15 +98,22 @@ pub fn in_kernel() -> TakeOff {
 struct Cause {
     what: &'static str,
     since: Instant,
-    /// Whether what the watch shows is not believed.
-    distrusts_watch: bool,
 }
 
-/// Something that is configured on this node.
-#[derive(Clone, Debug)]
-struct Configured {
-    attachment: Attachment,
-    netns: Option<PathBuf>,
+/// What is known from the looks before.
+#[derive(Default)]
+struct Memory {
+    /// The oddities that were told already.
+    told: BTreeMap<IpAddr, Oddity>,
+    /// Whether the cluster has a node of this name.
+    is_confirmed: bool,
+}
+
+/// What became of one address.
+enum Outcome {
+    Settled,
+    Odd(IpAddr, Oddity),
+    Failed,
 }
 
 impl Takeover {
@@ -116,81 +124,83 @@ impl Takeover {
             stop.requested().await;
             return;
         }
+        let (regained, contacts) = watch::channel(0_u64);
+        // Beside the comparisons, and cut short by nothing that they do: questions that
+        // are never asked to the end never notice that nobody answers.
+        let asking = contact::ask(self.client.clone(), || {
+            self.records.forget();
+            regained.send_modify(|count| *count += 1);
+        });
         tokio::select! {
             () = stop.requested() => {}
-            () = self.compare_forever() => {}
+            () = asking => {}
+            () = self.compare_forever(contacts) => {}
         }
     }
 
-    async fn compare_forever(&self) {
+    async fn compare_forever(&self, mut contacts: watch::Receiver<u64>) {
         let mut lists = self.records.lists();
         let mut changes = self.records.changes();
-        let mut contact = Contact::new(self.client.clone());
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut told = BTreeMap::new();
+        let mut memory = Memory::default();
         let mut failed: Option<Cause> = None;
         loop {
-            let mut cause = Cause {
-                what: "time",
-                since: Instant::now(),
-                distrusts_watch: false,
-            };
-            tokio::select! {
+            let what = tokio::select! {
                 biased;
-                () = contact.regained() => {
-                    cause.what = "contact";
-                    cause.distrusts_watch = true;
-                }
-                Ok(()) = lists.changed() => cause.what = "list",
-                Ok(()) = changes.changed() => cause.what = "change",
-                () = pause(failed.is_some()) => {}
-                _ = ticks.tick() => {}
-            }
-            cause.since = Instant::now();
-            // What failed before is still due, for its own cause.
-            if let Some(before) = failed.take() {
-                cause = Cause {
-                    distrusts_watch: before.distrusts_watch || cause.distrusts_watch,
-                    ..before
-                };
-            }
+                Ok(()) = contacts.changed() => "contact",
+                Ok(()) = lists.changed() => "list",
+                Ok(()) = changes.changed() => "change",
+                () = pause(failed.is_some()) => "time",
+                _ = ticks.tick() => "time",
+            };
             // Before the first list the watch shows nothing, and every record would be
-            // read twice.
-            if *lists.borrow() == 0 && !cause.distrusts_watch {
+            // read twice. Who was without contact has waited long enough.
+            if *lists.borrow() == 0 && *contacts.borrow() == 0 {
                 continue;
             }
-            if !self.compare(cause, &mut told).await {
+            // What failed before is still due, for its own cause.
+            let since = Instant::now();
+            let cause = failed.take().unwrap_or(Cause { what, since });
+            if !self.compare(cause, &mut memory).await {
                 failed = Some(cause);
             }
         }
     }
 
     /// Compares what is configured with the records; whether all of it could be.
-    async fn compare(&self, cause: Cause, told: &mut Told) -> bool {
-        let configured = match self.configured().await {
+    async fn compare(&self, cause: Cause, memory: &mut Memory) -> bool {
+        let configured = match configured::gather(&self.states, &self.cri).await {
             Ok(configured) => configured,
             Err(error) => {
-                warn!(
-                    reason = "NodeUnreadable",
-                    error, "cannot tell what is configured"
-                );
+                let reason = "AttachmentsUnreadable";
+                warn!(reason, error, "cannot tell what is configured");
                 return false;
             }
         };
-        let suspects = self.suspects(&configured, cause.distrusts_watch);
+        let suspects = self.suspects(&configured);
+        let mut all = true;
+        if !suspects.is_empty() && !memory.is_confirmed {
+            match self.confirmed().await {
+                Ok(confirmed) => memory.is_confirmed = confirmed,
+                Err(error) => {
+                    let reason = "NodeUnconfirmed";
+                    warn!(reason, error, node = self.node, "cannot read this node");
+                    all = false;
+                }
+            }
+        }
         let outcomes = stream::iter(suspects)
-            .map(|it| self.settle(it, cause))
+            .map(|it| self.settle(it, memory.is_confirmed, cause))
             .buffer_unordered(AT_ONCE)
             .collect::<Vec<_>>()
             .await;
-        let mut all = true;
-        let mut odd = Told::new();
+        let mut odd = BTreeMap::new();
         for outcome in outcomes {
             match outcome {
                 Outcome::Settled => {}
                 Outcome::Odd(ip, oddity) => {
-                    if told.get(&ip) != Some(&oddity) {
+                    if memory.told.get(&ip) != Some(&oddity) {
                         warn!(reason = oddity.reason(), %ip, "address stays: {oddity}");
                     }
                     odd.insert(ip, oddity);
@@ -198,22 +208,29 @@ impl Takeover {
                 Outcome::Failed => all = false,
             }
         }
-        *told = odd;
+        memory.told = odd;
         all
     }
 
-    /// What needs a direct read.
-    fn suspects(&self, configured: &[Configured], distrusts_watch: bool) -> Vec<Configured> {
-        let evidence = if distrusts_watch {
-            BTreeMap::new()
-        } else {
-            let shown = self.records.all().into_iter();
-            let shown = shown.map(|(ip, it)| (ip, Evidence::Watched(Some(seen(it)))));
-            shown.collect()
-        };
+    /// Whether the cluster has a node of this name.
+    async fn confirmed(&self) -> Result<bool, String> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        match timeout(PATIENCE, nodes.get_metadata(&self.node)).await {
+            Ok(Ok(_)) => Ok(true),
+            Ok(Err(error)) if is_missing(&error) => Ok(false),
+            Ok(Err(error)) => Err(logs::with_causes(&error)),
+            Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+        }
+    }
+
+    /// What needs a direct read: all that the watch does not confirm.
+    fn suspects(&self, configured: &[Configured]) -> Vec<Configured> {
+        let shown = self.records.all().into_iter();
+        let shown = shown.map(|(ip, it)| (ip, Evidence::Watched(Some(seen(it)))));
+        let evidence = shown.collect();
         let attachments: Vec<Attachment> =
             configured.iter().map(|it| it.attachment.clone()).collect();
-        let judged = takeover::judge(&attachments, &evidence, &self.node, false);
+        let judged = takeover::judge(&attachments, &evidence, self.here(true));
         let pairs = configured.iter().zip(judged);
         pairs
             .filter(|(_, judged)| judged.verdict != Verdict::Keep)
@@ -222,7 +239,7 @@ impl Takeover {
     }
 
     /// Reads the record of an address and does what it says.
-    async fn settle(&self, configured: Configured, cause: Cause) -> Outcome {
+    async fn settle(&self, configured: Configured, is_confirmed: bool, cause: Cause) -> Outcome {
         let attachment = &configured.attachment;
         let (ip, container) = (attachment.ip, attachment.container.as_str());
         // Nobody may attach or detach between the read and the removal.
@@ -242,7 +259,7 @@ impl Takeover {
         };
         let evidence = BTreeMap::from([(ip, Evidence::Read(record.map(seen)))]);
         let one = std::slice::from_ref(attachment);
-        let judged = takeover::judge(one, &evidence, &self.node, false);
+        let judged = takeover::judge(one, &evidence, self.here(is_confirmed));
         match judged.into_iter().next().map(|it: Judgement| it.verdict) {
             Some(Verdict::TakeOff(holder)) => self.remove(configured, &holder, cause).await,
             Some(Verdict::Report(oddity)) => Outcome::Odd(ip, oddity),
@@ -250,130 +267,10 @@ impl Takeover {
         }
     }
 
-    async fn remove(&self, configured: Configured, holder: &Seen, cause: Cause) -> Outcome {
-        let Configured { attachment, netns } = configured;
-        let netns = match netns {
-            Some(netns) => Some(netns),
-            // Without an answer the pod is cut off as a whole, rather than let two
-            // answer for one address.
-            None => self.cri.netns(&attachment.container).await.unwrap_or(None),
-        };
-        let target = Target {
-            ip: attachment.ip,
-            container: attachment.container.clone(),
-            netns,
-        };
-        let take_off = Arc::clone(&self.take_off);
-        let done = spawn_blocking(move || take_off(&target)).await;
-        let (removed, failed) = match done {
-            Ok(done) => done,
-            // A panic goes on in whoever waits for the work.
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        };
-        if !removed.0.is_empty() {
-            self.report(&attachment, holder, &removed, cause);
-        }
-        if failed.is_empty() {
-            return Outcome::Settled;
-        }
-        warn!(
-            reason = "TakeOffFailed",
-            ip = %attachment.ip,
-            container = attachment.container,
-            error = failed.join(" / "),
-            "address of another pod is still configured; it is tried again",
-        );
-        Outcome::Failed
+    fn here(&self, is_confirmed: bool) -> Here<'_> {
+        let node = &self.node;
+        Here { node, is_confirmed }
     }
-
-    fn report(&self, attachment: &Attachment, holder: &Seen, removed: &Removed, cause: Cause) {
-        let took = cause.since.elapsed();
-        let ip = attachment.ip;
-        info!(
-            reason = MOVED_AWAY,
-            %ip,
-            container = attachment.container,
-            holder = holder.key.as_str(),
-            node = holder.node,
-            cause = cause.what,
-            took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-            removed = removed.0.join(", "),
-            "address is taken off",
-        );
-        let Some(pod) = &attachment.pod else {
-            return;
-        };
-        let place = if holder.node.is_empty() {
-            String::new()
-        } else {
-            format!(" on node {}", holder.node)
-        };
-        self.events.tell(News {
-            about: events::pod(&pod.namespace, &pod.name, &pod.uid),
-            warning: true,
-            reason: MOVED_AWAY,
-            action: "TakeOff",
-            note: format!("{ip} belongs to {}{place} by now", holder.key.as_str()),
-        });
-    }
-
-    /// Every address of a record that is configured here, from the state files.
-    async fn configured(&self) -> Result<Vec<Configured>, String> {
-        let kept = self.states.list().await.map_err(|it| it.to_string())?;
-        let unnamed = kept.iter().any(|kept| {
-            let attached = kept.state.iter().flat_map(|state| &state.attached);
-            attached.into_iter().any(|it| it.pod.is_none())
-        });
-        // galaxy's files name no pod; the runtime does. Without its answer a record that
-        // names another node still counts.
-        let pods: BTreeMap<String, PodId> = if unnamed {
-            let sandboxes = self.cri.sandboxes().await.unwrap_or_default();
-            sandboxes.into_iter().map(|it| (it.id, it.pod)).collect()
-        } else {
-            BTreeMap::new()
-        };
-        Ok(kept.iter().flat_map(|it| addresses_of(it, &pods)).collect())
-    }
-}
-
-/// The reason under which a removal is told.
-const MOVED_AWAY: &str = "AddressMovedAway";
-
-/// The oddities that were told already.
-type Told = BTreeMap<IpAddr, Oddity>;
-
-/// What became of one address.
-enum Outcome {
-    Settled,
-    Odd(IpAddr, Oddity),
-    Failed,
-}
-
-fn addresses_of(kept: &Kept, pods: &BTreeMap<String, PodId>) -> Vec<Configured> {
-    let attached = kept.state.iter().flat_map(|state| &state.attached);
-    let mut found: Vec<Configured> = Vec::new();
-    for it in attached {
-        for ip in it
-            .addresses()
-            .iter()
-            .map(|it| addr::canonical(it.ip.addr()))
-        {
-            // Every network of a pod is told all of its addresses.
-            if found.iter().any(|it| it.attachment.ip == ip) {
-                continue;
-            }
-            let pod = it.pod.clone();
-            found.push(Configured {
-                attachment: Attachment {
-                    container: kept.container.clone(),
-                    pod: pod.or_else(|| pods.get(&kept.container).cloned()),
-                    ip,
-                },
-                netns: it.netns.as_ref().map(PathBuf::from),
-            });
-        }
-    }
-    found
 }
 
 fn seen(record: Record) -> Seen {

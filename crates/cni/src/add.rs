@@ -17,7 +17,7 @@ use floe_core::{
 };
 use floe_net::{
     announce,
-    netlink::{Address, Link, Netlink, NetlinkError, NewKind, NewLink},
+    netlink::{Link, Netlink, NetlinkError, NewKind, NewLink},
     netns::Netns,
 };
 
@@ -29,11 +29,11 @@ use crate::{
     plugin::{Plugin, Side},
     pod::{self, Ready, Task},
     proxies::{self, Proxies},
+    reach,
     request::Request,
 };
 
-use self::high_mac::high_mac;
-pub use self::outcome::outcome;
+pub use self::{high_mac::high_mac, outcome::outcome};
 
 mod high_mac;
 mod outcome;
@@ -126,32 +126,25 @@ impl Attempt<'_> {
         let sides = self.plugin.sides(self.host, places, &nics)?;
         self.ask_on_host(&nics, &sides)?;
         let veths = self.make_links(&nics, &sides)?;
-        let ready = self.configure(&nics, &sides)?;
+        let ready = self.configure(&nics, &sides, &veths)?;
         self.lead(&nics, &sides, &veths)?;
         self.tell_on_host(&nics, &sides)?;
         Ok(outcome(self.request, addresses, &nics, &veths, &ready))
     }
 
-    /// Asks on the host's devices about addresses whose interfaces cannot.
+    /// Asks on the host's devices about addresses whose interfaces cannot. The others
+    /// are asked about later, by the pod.
     fn ask_on_host(&mut self, nics: &[Nic], sides: &[Side]) -> Result<(), CniError> {
         let Some(window) = self.plugin.options().window else {
             return Ok(());
         };
+        for side in sides {
+            reach::network(self.host, side)?;
+        }
+        let of_host = ask::addresses_of_host(self.host, nics)?;
         let mut questions: Vec<Question> = Vec::new();
-        let mut of_host: Option<Vec<Address>> = None;
         for (nic, side) in nics.iter().zip(sides).filter(|it| !it.1.asks_in_pod()) {
-            let link = side.link();
-            let of_host = match &mut of_host {
-                Some(known) => known,
-                None => of_host.insert(self.host.addresses(None).map_err(kernel)?),
-            };
-            // Nobody answers a question of their own.
-            let ips = pod::ips(nic);
-            if let Some(taken) = of_host.iter().find(|it| ips.contains(&it.net.addr())) {
-                let mac = link.mac.unwrap_or_default();
-                let address = taken.net.addr();
-                return Err(CniError::conflict(address, mac));
-            }
+            let (link, ips) = (side.link(), pod::ips(nic));
             if let Some(same) = questions.iter_mut().find(|it| it.link == link.index) {
                 same.addresses.extend(ips);
                 continue;
@@ -177,7 +170,8 @@ impl Attempt<'_> {
                 name: &nic.name,
                 kind: kind_of(side),
                 alias: None,
-                mac: (side.has_own_mac() && !self.gets_mac_later(side)).then_some(nic.mac),
+                mac: (side.has_own_mac() && !side.gets_mac_later(self.plugin.options()))
+                    .then_some(nic.mac),
                 mtu: side.mtu(self.plugin.options()),
                 master: None,
                 namespace: Some(self.netns.as_fd()),
@@ -199,7 +193,7 @@ impl Attempt<'_> {
                 alias: Some(&self.alias),
                 mac: Some(high_mac()),
                 master: match side {
-                    Side::Bridged(bridge) => Some(bridge.index),
+                    Side::Bridged { bridge, .. } => Some(bridge.index),
                     Side::Routed { .. } | Side::Macvlan(_) | Side::Ipvlan(..) => None,
                 },
                 namespace: None,
@@ -217,23 +211,30 @@ impl Attempt<'_> {
         Ok(veths)
     }
 
-    fn configure(&self, nics: &[Nic], sides: &[Side]) -> Result<Vec<Ready>, CniError> {
+    fn configure(
+        &mut self,
+        nics: &[Nic],
+        sides: &[Side],
+        veths: &[Option<Link>],
+    ) -> Result<Vec<Ready>, CniError> {
+        let Self { alias, host, .. } = self;
         let options = self.plugin.options();
         let tasks: Vec<Task<'_>> = nics
             .iter()
-            .zip(sides)
-            .map(|(nic, side)| Task {
+            .zip(sides.iter().zip(veths))
+            .map(|(nic, (side, veth))| Task {
                 nic,
-                alias: &self.alias,
+                host_end: veth.as_ref(),
+                alias,
                 asks: side.asks_in_pod(),
-                new_mac: self.gets_mac_later(side),
+                new_mac: side.gets_mac_later(options),
                 tells: side.tells_in_pod(),
                 is_routed: matches!(side, Side::Routed { .. }),
-                waits: None,
+                waits: reach::CARRIER,
             })
             .collect();
         self.netns
-            .run(|| pod::configure(&tasks, options.window, options.arp))
+            .run(|| pod::configure(host, &tasks, options.window, options.arp))
             .map_err(system("enter the network namespace"))?
     }
 
@@ -262,11 +263,12 @@ impl Attempt<'_> {
     }
 
     /// Announces on the host's devices what no pod can announce there.
-    fn tell_on_host(&self, nics: &[Nic], sides: &[Side]) -> Result<(), CniError> {
+    fn tell_on_host(&mut self, nics: &[Nic], sides: &[Side]) -> Result<(), CniError> {
         let arp = self.plugin.options().arp;
         for (nic, side) in nics.iter().zip(sides).filter(|it| !it.1.is_on_segment()) {
             let link = side.link();
             if let Some(mac) = link.mac {
+                reach::carrier(self.host, link)?;
                 announce::tell(link.index, mac, &pod::ips(nic), arp)
                     .map_err(system(format_args!("announce on {}", link.name)))?;
             }
@@ -274,13 +276,8 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Whether an interface keeps a random hardware address while it asks.
-    fn gets_mac_later(&self, side: &Side) -> bool {
-        side.asks_in_pod() && self.plugin.options().window.is_some()
-    }
-
     fn host_name(&self, nic: &Nic) -> String {
-        let suffix = format!("-{}{}", self.plugin.letter(), nic.number);
+        let suffix = self.plugin.suffix(nic.number);
         host_veth(&self.request.call.container, &suffix)
     }
 
@@ -348,7 +345,7 @@ fn kind_of(side: &Side) -> NewKind<'static> {
             mode: *mode,
         },
         // The kind of a peer is that of its other end.
-        Side::Bridged(_) | Side::Routed { .. } => NewKind::Bridge,
+        Side::Bridged { .. } | Side::Routed { .. } => NewKind::Bridge,
     }
 }
 
@@ -357,7 +354,7 @@ fn module_of(side: &Side) -> Option<&'static str> {
     match side {
         Side::Macvlan(_) => Some("macvlan"),
         Side::Ipvlan(..) => Some("ipvlan"),
-        Side::Bridged(_) | Side::Routed { .. } => None,
+        Side::Bridged { .. } | Side::Routed { .. } => None,
     }
 }
 

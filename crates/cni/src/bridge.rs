@@ -4,10 +4,13 @@
 //! addresses and routes move to the bridge of untagged pods. `floe_net::moves` does
 //! it; here is decided when, and what becomes of it when it fails or was cut short.
 
+mod listen;
+mod ports;
+
 use floe_core::{
     announce::Mac,
     cni::error::{CniError, Code},
-    node::moves::{BRIDGE_ALIAS, Move, MovedRoute},
+    node::moves::{BRIDGE_ALIAS, Move},
 };
 use floe_net::{
     moves,
@@ -37,6 +40,7 @@ pub fn of_vlan(
     if let Some(bridge) = master(host, &device)? {
         return up(host, bridge);
     }
+    ports::must_be_free(host, places, name, &device)?;
     let (bridge, _) = make(host, name, None, device.mtu)?;
     host.change(device.index, &[LinkChange::Master(Some(bridge.index))])
         .map_err(kernel)?;
@@ -121,7 +125,7 @@ fn move_there(
     let old = old.filter(|old| !old.complete && old.bridge == name);
     let was_begun = old.is_some();
     if let Some(mut old) = old {
-        resume(&mut old, journal);
+        old.join(&journal);
         journal = old;
     }
     if has_nothing(&journal) {
@@ -129,6 +133,8 @@ fn move_there(
         let message = format!("No available address found on device {}", device.name);
         return Err(fail(Code::InvalidConfiguration, "NoHostAddress", message));
     }
+    ports::must_be_free(host, places, name, device)?;
+    moves::check(host, &journal).map_err(moving)?;
     moves::write(&places.state, &journal).map_err(moving)?;
     let (bridge, is_new) = match make(host, name, device.mac, device.mtu) {
         Ok(made) => made,
@@ -139,8 +145,13 @@ fn move_there(
             return Err(error);
         }
     };
-    if let Err(error) = moves::make(host, &journal) {
-        let mut error = moving(error);
+    let listens = if is_new || was_begun {
+        listen::alike(&device.name, name)
+    } else {
+        Ok(())
+    };
+    let made = listens.and_then(|()| moves::make(host, &journal).map_err(moving));
+    if let Err(mut error) = made {
         take_back(
             host,
             places,
@@ -180,23 +191,6 @@ fn take_back(
 fn forget(places: &Places, device: &str, error: &mut CniError) {
     if let Err(failed) = moves::forget(&places.state, device) {
         append(error, &moving(failed));
-    }
-}
-
-/// Adds to a move that was cut short what is on the device now. The order stays:
-/// the first address of a network is its main one.
-fn resume(old: &mut Move, now: Move) {
-    for address in now.addresses {
-        if !old.addresses.iter().any(|it| it.net == address.net) {
-            old.addresses.push(address);
-        }
-    }
-    for route in now.routes {
-        let key = (route.dst, route.table, route.metric);
-        let is_known = |it: &MovedRoute| (it.dst, it.table, it.metric) == key;
-        if !old.routes.iter().any(is_known) {
-            old.routes.push(route);
-        }
     }
 }
 
@@ -256,55 +250,4 @@ fn master(host: &mut Netlink, device: &Link) -> Result<Option<Link>, CniError> {
 fn again(host: &mut Netlink, link: &Link) -> Result<Link, CniError> {
     let found = host.link_at(link.index).map_err(kernel)?;
     found.ok_or_else(|| link_gone(&link.name))
-}
-
-#[cfg(test)]
-mod tests {
-    use floe_core::node::moves::MovedAddress;
-
-    use super::*;
-
-    fn journal(addresses: &[&str], routes: &[(&str, u32)]) -> Move {
-        Move {
-            device: "eth0".into(),
-            bridge: "docker".into(),
-            addresses: addresses
-                .iter()
-                .map(|net| MovedAddress {
-                    net: net.parse().unwrap(),
-                    scope: 0,
-                    no_prefix_route: false,
-                })
-                .collect(),
-            routes: routes
-                .iter()
-                .map(|(dst, metric)| MovedRoute {
-                    dst: dst.parse().unwrap(),
-                    gateway: None,
-                    src: None,
-                    table: 254,
-                    metric: *metric,
-                    protocol: 3,
-                    scope: 0,
-                    on_link: false,
-                })
-                .collect(),
-            complete: false,
-        }
-    }
-
-    #[test]
-    fn a_move_that_was_cut_short_goes_on_with_what_was_and_what_is() {
-        let mut old = journal(
-            &["10.0.0.2/24", "10.0.0.3/24"],
-            &[("0.0.0.0/0", 0), ("0.0.0.0/0", 100)],
-        );
-        let now = journal(&["10.0.0.4/24", "10.0.0.3/24"], &[("0.0.0.0/0", 0)]);
-        resume(&mut old, now);
-        let both = journal(
-            &["10.0.0.2/24", "10.0.0.3/24", "10.0.0.4/24"],
-            &[("0.0.0.0/0", 0), ("0.0.0.0/0", 100)],
-        );
-        assert_eq!(old, both);
-    }
 }

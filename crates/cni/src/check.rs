@@ -1,15 +1,13 @@
 //! CHECK and STATUS: is a pod as it should be, and could another one be attached?
 
-use std::net::IpAddr;
-
 use floe_core::{
     cni::error::{CniError, Code},
     node::{
         names::Alias,
-        nic::{Nic, Routing, plan},
+        nic::{InUse, Nic, Routing, plan_beside},
     },
 };
-use floe_net::netlink::{Address, Link, LinkKind, Netlink, Route, Rule};
+use floe_net::netlink::{Address, Link, LinkKind, Neighbour, Netlink, Route, Rule};
 
 use crate::{
     add,
@@ -23,18 +21,16 @@ use crate::{
 
 /// Whether a pod is as ADD has left it.
 pub fn check(plugin: &dyn Plugin, request: &Request<'_>) -> Result<(), CniError> {
-    let seen = in_pod(request, plugin.routing())?;
+    let is_routed = |nic: &Nic| plugin.is_routed(nic.vlan);
+    let found = in_pod(request, plugin.routing(), is_routed)?;
     let mut host = Netlink::open().map_err(kernel)?;
-    let links = host.links().map_err(kernel)?;
+    let seen = Host::look(&mut host)?;
     let own = own(request);
-    let veths = links
-        .iter()
-        .filter(|link| alias_of(link).is_some_and(|it| it == own));
-    let veths: Vec<&Link> = veths.collect();
-    if veths.len() < seen.veths || veths.iter().any(|veth| !veth.is_up) {
-        return Err(wrong("the host's end of an interface is missing or down"));
+    for it in &found {
+        if let Some(end) = it.host_end {
+            seen.check(&own, end, &it.nic, is_routed(&it.nic))?;
+        }
     }
-    check_host(&mut host, &veths, &seen.nics)?;
     addresses::forward(request, "CHECK")
 }
 
@@ -53,30 +49,42 @@ pub fn carrier(link: &Link) -> Result<(), CniError> {
     Err(parent_down(format!("device {} has no carrier", link.name)))
 }
 
-/// An attachment that is right in its pod.
-pub struct Seen {
-    /// Its interfaces.
-    nics: Vec<Nic>,
-    /// How many of them are veths.
-    veths: usize,
+/// An interface that is right in its pod.
+pub struct Found {
+    /// The interface.
+    pub nic: Nic,
+    /// The index of its other end on the host, if it is a veth.
+    host_end: Option<u32>,
 }
 
 /// Whether the pod's half is as ADD has left it.
-pub fn in_pod(request: &Request<'_>, routing: Routing) -> Result<Seen, CniError> {
+pub fn in_pod(
+    request: &Request<'_>,
+    routing: Routing,
+    is_routed: impl Fn(&Nic) -> bool,
+) -> Result<Vec<Found>, CniError> {
     let ifname = &request.call.ifname;
     let netns = add::open(request)?;
     let addresses = Addresses::recall(request)?;
-    let mut nics = plan(&addresses.infos, ifname, routing);
+    let mut nics = plan_beside(&addresses.infos, ifname, routing, &others());
     addresses.shape(&mut nics);
     let own = own(request);
     let seen = netns.run(|| Pod::look(&own));
     let pod = seen.map_err(system("enter the network namespace"))??;
-    pod.check(&nics, ifname)?;
-    let is_veth = |link: &&Link| link.kind == LinkKind::Veth;
-    Ok(Seen {
-        nics,
-        veths: pod.links.iter().filter(is_veth).count(),
-    })
+    let ends = pod.check(&nics, ifname, is_routed)?;
+    let found = nics.into_iter().zip(ends);
+    Ok(found
+        .map(|(nic, host_end)| Found { nic, host_end })
+        .collect())
+}
+
+/// Whether an interface has a table of its own depends on what else the pod had when it
+/// was made. With one planned for each, what is found can be compared.
+fn others() -> InUse {
+    InUse {
+        names: ["another".to_owned()].into(),
+        ..InUse::default()
+    }
 }
 
 fn own(request: &Request<'_>) -> Alias {
@@ -106,8 +114,14 @@ impl Pod {
     }
 
     /// Interfaces are found by their addresses: the names of further ones depend on
-    /// what else the pod had when they were made.
-    fn check(&self, nics: &[Nic], ifname: &str) -> Result<(), CniError> {
+    /// what else the pod had when they were made. The other ends of those that are veths.
+    fn check(
+        &self,
+        nics: &[Nic],
+        ifname: &str,
+        is_routed: impl Fn(&Nic) -> bool,
+    ) -> Result<Vec<Option<u32>>, CniError> {
+        let mut ends = Vec::new();
         for (place, nic) in nics.iter().enumerate() {
             let link = self.check_addresses(nic)?;
             if place == 0 && link.name != ifname {
@@ -121,18 +135,55 @@ impl Pod {
                 let mac = nic.mac;
                 return Err(wrong(format!("{} has not the MAC {mac}", link.name)));
             }
-            for wanted in &nic.routes {
-                let has = |it: &&Route| {
-                    it.link == link.index && it.dst == wanted.dst && it.gateway == wanted.gateway
-                };
-                if !self.routes.iter().any(|it| has(&it)) {
-                    let (name, dst) = (&link.name, wanted.dst);
-                    return Err(wrong(format!("{name} has no route to {dst}")));
-                }
+            let wanted = pod::routes(nic, link.index, is_routed(nic));
+            let is_first = self.check_main_routes(link, &wanted)?;
+            if nics.len() > 1 || !is_first {
+                self.check_own_table(link, nic, &wanted)?;
             }
-            for wanted in pod::rules(nic) {
-                if !self.rules.iter().any(|it| it.from == wanted.from) {
-                    return Err(wrong(format!("there is no rule from {}", wanted.from)));
+            let is_veth = link.kind == LinkKind::Veth;
+            ends.push(link.parent.filter(|_| is_veth && link.is_elsewhere));
+        }
+        Ok(ends)
+    }
+
+    /// Whether the main table leads where it should, and, if it does, all the way through
+    /// this link: who came first to a pod has a route that several want.
+    fn check_main_routes(&self, link: &Link, wanted: &[Route]) -> Result<bool, CniError> {
+        let mut is_first = true;
+        for wanted in wanted.iter().filter(|it| it.table == pod::TABLE_MAIN) {
+            if self.routes.iter().any(|it| is_same(it, wanted)) {
+                continue;
+            }
+            let is_led = |it: &Route| it.table == wanted.table && it.dst == wanted.dst;
+            let mut others = self.routes.iter().filter(|it| it.link != link.index);
+            if !others.any(is_led) {
+                let (name, dst) = (&link.name, wanted.dst);
+                return Err(wrong(format!("{name} has no route to {dst}")));
+            }
+            is_first = false;
+        }
+        Ok(is_first)
+    }
+
+    /// Whether what is sent from the addresses of an interface leaves through it.
+    fn check_own_table(&self, link: &Link, nic: &Nic, wanted: &[Route]) -> Result<(), CniError> {
+        for rule in pod::rules(nic) {
+            let is_it = |it: &&Rule| {
+                it.from == rule.from
+                    && it.priority == it.table
+                    && pod::OWN_TABLES.contains(&it.table)
+            };
+            let Some(found) = self.rules.iter().find(is_it) else {
+                return Err(wrong(format!("there is no rule from {}", rule.from)));
+            };
+            let is_v4 = rule.from.addr().is_ipv4();
+            let of_rule = |it: &&Route| it.table == rule.table && it.dst.addr().is_ipv4() == is_v4;
+            for wanted in wanted.iter().filter(of_rule) {
+                let (name, dst, table) = (&link.name, wanted.dst, found.table);
+                let wanted = Route { table, ..*wanted };
+                if !self.routes.iter().any(|it| is_same(it, &wanted)) {
+                    let message = format!("{name} has no route to {dst} in table {table}");
+                    return Err(wrong(message));
                 }
             }
         }
@@ -163,25 +214,67 @@ impl Pod {
     }
 }
 
-/// Veths that are in no bridge have the host's routes to their addresses.
-fn check_host(host: &mut Netlink, veths: &[&Link], nics: &[Nic]) -> Result<(), CniError> {
-    let is_bridged = |veth: &&Link| veth.master.is_some();
-    if veths.is_empty() || veths.iter().any(is_bridged) {
-        return Ok(());
+/// What the host has of its pods.
+struct Host {
+    links: Vec<Link>,
+    routes: Vec<Route>,
+    proxies: Vec<Neighbour>,
+}
+
+impl Host {
+    fn look(host: &mut Netlink) -> Result<Self, CniError> {
+        let mut proxies = host.neighbours().map_err(kernel)?;
+        proxies.retain(|it| it.is_proxy);
+        Ok(Self {
+            links: host.links().map_err(kernel)?,
+            routes: host.routes().map_err(kernel)?,
+            proxies,
+        })
     }
-    let routes = host.routes().map_err(kernel)?;
-    let leads = |ip: IpAddr| {
-        let mut routes = routes.iter();
-        routes.any(|it| it.dst == ip.into() && veths.iter().any(|veth| veth.index == it.link))
-    };
-    let mut ips = nics.iter().flat_map(pod::ips);
-    match ips.find(|ip| !leads(*ip)) {
-        Some(ip) => Err(wrong(format!("the host has no route to {ip}"))),
-        None => Ok(()),
+
+    /// Whether the host's end of a veth is in its bridge or, if the host routes to it, all
+    /// that leads there.
+    fn check(&self, own: &Alias, end: u32, nic: &Nic, is_routed: bool) -> Result<(), CniError> {
+        let is_it = |it: &&Link| it.index == end && alias_of(it).is_some_and(|it| it == *own);
+        let veth = self.links.iter().find(is_it).filter(|it| it.is_up);
+        let Some(veth) = veth else {
+            return Err(wrong("the host's end of an interface is missing or down"));
+        };
+        if !is_routed {
+            let message = || wrong(format!("{} is in no bridge", veth.name));
+            return veth.master.map(drop).ok_or_else(message);
+        }
+        for info in &nic.addresses {
+            let ip = info.ip.addr();
+            let leads = |it: &Route| it.link == end && it.dst == ip.into();
+            if !self.routes.iter().any(leads) {
+                return Err(wrong(format!("the host has no route to {ip}")));
+            }
+            if ip.is_ipv4() {
+                continue;
+            }
+            // On its device for the pod, and towards the pod for the gateway.
+            if !self.proxies.iter().any(|it| it.ip == ip && it.link != end) {
+                return Err(wrong(format!("the host does not answer for {ip}")));
+            }
+            let gateway = info.gateway;
+            let answers = |it: &Neighbour| it.ip == gateway && it.link == end;
+            if !gateway.is_unspecified() && !self.proxies.iter().any(answers) {
+                let message = format!("the host does not answer for the gateway {gateway}");
+                return Err(wrong(message));
+            }
+        }
+        Ok(())
     }
 }
 
-fn wrong(message: impl Into<String>) -> CniError {
+fn is_same(found: &Route, wanted: &Route) -> bool {
+    let key = |it: &Route| (it.link, it.table, it.dst, it.gateway);
+    key(found) == key(wanted)
+}
+
+/// A pod that is not as it should be.
+pub fn wrong(message: impl Into<String>) -> CniError {
     fail(Code::CheckFailed, "CheckFailed", message.into())
 }
 

@@ -2,10 +2,10 @@
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::{self, Read, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -42,15 +42,20 @@ impl Plugin<'_> {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(system(format_args!("start {}", program.display())))?;
+        let unwaited = || system(format!("wait for {}", program.display()));
         let output = self.converse(&mut child, deadline);
-        if output.is_none() {
+        // Who has said everything may still not end.
+        let ended = match output {
+            Some(output) => {
+                let status = end(&mut child, deadline).map_err(unwaited())?;
+                status.map(|status| (output, status))
+            }
+            None => None,
+        };
+        let Some((output, status)) = ended else {
             // It may be gone already; wait() tells.
             let _ = child.kill();
-        }
-        let status = child
-            .wait()
-            .map_err(system(format_args!("wait for {}", program.display())))?;
-        let Some(output) = output else {
+            child.wait().map_err(unwaited())?;
             let limit = self.limit.as_secs();
             let message = format!("{} has not answered within {limit} s", self.name);
             return Err(fail(Code::Delegate, "DelegateTimedOut", message));
@@ -89,6 +94,19 @@ impl Plugin<'_> {
             return CniError::of(Code::Delegate, message);
         }
         CniError::of_delegate(self.name, output)
+    }
+}
+
+/// Waits for the end of a plugin; none at the deadline.
+fn end(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+    let mut pause = Duration::from_micros(100);
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || Instant::now() >= deadline {
+            return Ok(status);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
     }
 }
 

@@ -46,6 +46,10 @@ fn is_unknown_kind(error: &NetlinkError) -> bool {
 
 /// A move of the host's addresses that could not be made.
 pub fn moving(error: MovesError) -> CniError {
+    // Nothing was tried then.
+    if let MovesError::Unmovable(why) = error {
+        return fail(Code::InvalidConfiguration, why.reason(), why);
+    }
     fail(Code::Kernel, "MoveFailed", error)
 }
 

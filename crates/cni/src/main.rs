@@ -49,6 +49,7 @@ mod notes;
 mod plugin;
 mod pod;
 mod proxies;
+mod reach;
 mod request;
 mod shim;
 mod sriov;

@@ -34,8 +34,12 @@ pub trait Plugin {
     /// What all plugins let configure.
     fn options(&self) -> &Options;
 
-    /// The letter in the names of veths on the host.
-    fn letter(&self) -> char;
+    /// The end of the name of a veth on the host, for the interface of this number.
+    fn suffix(&self, number: usize) -> String;
+
+    /// Whether the host routes to interfaces of this VLAN, so that their veths are in
+    /// no bridge.
+    fn is_routed(&self, vlan: u16) -> bool;
 
     /// How routes are spread over several addresses.
     fn routing(&self) -> Routing;
@@ -67,8 +71,14 @@ pub struct Options {
 /// Where an interface of a pod is connected on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// By a veth that is a port of this bridge.
-    Bridged(Link),
+    /// By a veth that is a port of a bridge.
+    Bridged {
+        /// The bridge.
+        bridge: Link,
+        /// Its port that leads to the network; none if the administrator's bridge
+        /// itself was named.
+        uplink: Option<Link>,
+    },
     /// By a veth to which the host routes, and for which it answers on this device.
     Routed {
         /// The device.
@@ -113,7 +123,8 @@ impl Side {
     /// The host's link that leads to the network.
     pub fn link(&self) -> &Link {
         match self {
-            Self::Bridged(link) | Self::Macvlan(link) | Self::Ipvlan(link, _) => link,
+            Self::Macvlan(link) | Self::Ipvlan(link, _) => link,
+            Self::Bridged { bridge, .. } => bridge,
             Self::Routed { device, .. } => device,
         }
     }
@@ -122,7 +133,7 @@ impl Side {
     /// there.
     pub fn is_on_segment(&self) -> bool {
         match self {
-            Self::Bridged(_) | Self::Macvlan(_) | Self::Ipvlan(_, IpvlanMode::L2) => true,
+            Self::Bridged { .. } | Self::Macvlan(_) | Self::Ipvlan(_, IpvlanMode::L2) => true,
             Self::Routed { .. } | Self::Ipvlan(_, IpvlanMode::L3 | IpvlanMode::L3s) => false,
         }
     }
@@ -133,11 +144,16 @@ impl Side {
         self.is_on_segment() && self.has_own_mac()
     }
 
+    /// Whether the pod's interface keeps a random hardware address while it asks.
+    pub fn gets_mac_later(&self, options: &Options) -> bool {
+        self.asks_in_pod() && options.window.is_some()
+    }
+
     /// Whether the pod announces its addresses through its own interface.
     pub fn tells_in_pod(&self) -> bool {
         match self {
             Self::Routed { tells_host, .. } => *tells_host,
-            Self::Bridged(_) | Self::Macvlan(_) | Self::Ipvlan(..) => self.is_on_segment(),
+            Self::Bridged { .. } | Self::Macvlan(_) | Self::Ipvlan(..) => self.is_on_segment(),
         }
     }
 
@@ -148,14 +164,16 @@ impl Side {
 
     /// Whether it is one end of a veth.
     pub fn is_veth(&self) -> bool {
-        matches!(self, Self::Bridged(_) | Self::Routed { .. })
+        matches!(self, Self::Bridged { .. } | Self::Routed { .. })
     }
 
     /// The MTU of the pod's interface; none is the one of the link below.
     pub fn mtu(&self, options: &Options) -> Option<u32> {
         options.mtu.or_else(|| match self {
             // More than the way can carry would only be lost.
-            Self::Bridged(link) | Self::Routed { device: link, .. } => Some(link.mtu.min(VETH_MTU)),
+            Self::Bridged { bridge: link, .. } | Self::Routed { device: link, .. } => {
+                Some(link.mtu.min(VETH_MTU))
+            }
             Self::Macvlan(_) | Self::Ipvlan(..) => None,
         })
     }

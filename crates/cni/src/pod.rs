@@ -6,32 +6,34 @@
 use std::{
     net::IpAddr,
     ops::RangeInclusive,
-    thread,
     time::{Duration, Instant},
 };
 
 use floe_core::{
     announce::Mac,
-    cni::error::CniError,
+    cni::error::{CniError, Code},
     ipam::args::IpInfo,
     node::nic::{Nic, NicRoute},
 };
 use floe_net::{
     announce::{self, ArpForm},
-    netlink::{Address, Link, LinkChange, Netlink, Route, Rule},
+    netlink::{Address, Link, LinkChange, Netlink, NetlinkError, Route, Rule},
 };
 use ipnet::IpNet;
+use nix::libc;
 
 use crate::{
     ask::{self, Question},
     fail::{kernel, link_gone, system},
     host_side::{self, set, set_if_there},
     plugin::parent_down,
+    reach,
 };
 
 const SCOPE_LINK: u8 = 253;
 const SCOPE_WORLD: u8 = 0;
-const TABLE_MAIN: u32 = 254;
+/// The table that every packet without a rule of its own takes.
+pub const TABLE_MAIN: u32 = 254;
 const PROTOCOL_BOOT: u8 = 3;
 
 /// The tables that interfaces of a pod have for themselves; each has the number of
@@ -46,6 +48,8 @@ pub const OWN_TABLES: RangeInclusive<u32> = 1000..=1999;
 pub struct Task<'a> {
     /// The interface.
     pub nic: &'a Nic,
+    /// Its other end on the host, if it is a veth.
+    pub host_end: Option<&'a Link>,
     /// Its alias.
     pub alias: &'a str,
     /// Whether it asks if somebody uses its addresses.
@@ -58,21 +62,25 @@ pub struct Task<'a> {
     /// Whether everything of IPv6 goes through the gateway, because nobody else is
     /// seen through this interface.
     pub is_routed: bool,
-    /// How long it waits until it carries frames, before it asks; none is not at all.
-    pub waits: Option<Duration>,
+    /// How long it may take to carry frames, if it has something to say.
+    pub waits: Duration,
 }
 
 /// What an interface has become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// Its hardware address.
     pub mac: Option<Mac>,
     /// Its MTU.
     pub mtu: u32,
+    /// Its routes of the main table, without those that another interface has already.
+    pub routes: Vec<NicRoute>,
 }
 
-/// Sets up the interfaces of a pod. On an error they stay as they are.
+/// Sets up the interfaces of a pod. On an error they stay as they are. `host` is a
+/// connection about the host's namespace.
 pub fn configure(
+    host: &mut Netlink,
     tasks: &[Task<'_>],
     window: Option<Duration>,
     arp: ArpForm,
@@ -82,14 +90,14 @@ pub fn configure(
     for task in tasks {
         let found = netlink.link(&task.nic.name).map_err(kernel)?;
         let link = found.ok_or_else(|| link_gone(&task.nic.name))?;
-        prepare(task, tasks.len() > 1)?;
+        prepare(task)?;
         let changes = [LinkChange::Alias(task.alias), LinkChange::Up(true)];
         netlink.change(link.index, &changes).map_err(kernel)?;
         links.push(link);
     }
     for (task, link) in tasks.iter().zip(&links) {
-        if let Some(limit) = task.waits {
-            wait_for_carrier(&mut netlink, link, limit)?;
+        if task.tells || (task.asks && window.is_some()) {
+            open(&mut netlink, host, task, link)?;
         }
     }
     if let Some(window) = window {
@@ -97,8 +105,7 @@ pub fn configure(
     }
     let mut ready = Vec::new();
     for (task, link) in tasks.iter().zip(&links) {
-        let mac = settle(&mut netlink, task, link)?;
-        ready.push(Ready { mac, mtu: link.mtu });
+        ready.push(settle(&mut netlink, task, link)?);
     }
     for (task, (link, ready)) in tasks.iter().zip(links.iter().zip(&ready)) {
         if let (true, Some(mac)) = (task.tells, ready.mac) {
@@ -175,8 +182,9 @@ pub fn sweep_rules(netlink: &mut Netlink) -> Result<(), CniError> {
 }
 
 /// Sysctls that must be set before the interface is up.
-fn prepare(task: &Task<'_>, has_others: bool) -> Result<(), CniError> {
+fn prepare(task: &Task<'_>) -> Result<(), CniError> {
     let name = &task.nic.name;
+    let has_others = task.nic.own_table.is_some();
     for name in ["all", name] {
         set(&format!("net/ipv4/conf/{name}/rp_filter"), "0")?;
         if has_others {
@@ -200,20 +208,19 @@ fn prepare(task: &Task<'_>, has_others: bool) -> Result<(), CniError> {
     Ok(())
 }
 
-/// Waits until a link carries frames, as a card does some time after it was set up.
-fn wait_for_carrier(netlink: &mut Netlink, link: &Link, limit: Duration) -> Result<(), CniError> {
-    const PAUSE: Duration = Duration::from_millis(5);
-    let deadline = Instant::now() + limit;
-    loop {
-        let now = netlink.link_at(link.index).map_err(kernel)?;
-        if now.is_some_and(|link| link.has_carrier) {
-            return Ok(());
-        }
-        if Instant::now() + PAUSE > deadline {
-            return Err(parent_down(format!("{} has no carrier", link.name)));
-        }
-        thread::sleep(PAUSE);
+/// Waits until what an interface sends is not lost on its way to the host.
+fn open(
+    netlink: &mut Netlink,
+    host: &mut Netlink,
+    task: &Task<'_>,
+    link: &Link,
+) -> Result<(), CniError> {
+    let deadline = Instant::now() + task.waits;
+    let carries = netlink.wait_for_carrier(link.index, deadline);
+    if !carries.map_err(kernel)? {
+        return Err(parent_down(format!("{} has no carrier", link.name)));
     }
+    task.host_end.map_or(Ok(()), |end| reach::end(host, end))
 }
 
 fn questions(tasks: &[Task<'_>], links: &[Link]) -> Vec<Question> {
@@ -227,9 +234,8 @@ fn questions(tasks: &[Task<'_>], links: &[Link]) -> Vec<Question> {
     questions.collect()
 }
 
-/// Gives an interface its hardware address, addresses and routes; the hardware
-/// address that it has then.
-fn settle(netlink: &mut Netlink, task: &Task<'_>, link: &Link) -> Result<Option<Mac>, CniError> {
+/// Gives an interface its hardware address, addresses and routes.
+fn settle(netlink: &mut Netlink, task: &Task<'_>, link: &Link) -> Result<Ready, CniError> {
     let nic = task.nic;
     let mut mac = link.mac;
     if task.new_mac {
@@ -239,24 +245,44 @@ fn settle(netlink: &mut Netlink, task: &Task<'_>, link: &Link) -> Result<Option<
         set_if_there(&format!("net/ipv6/conf/{}/addr_gen_mode", nic.name), "0")?;
     }
     for info in &nic.addresses {
-        netlink
-            .add_address(&Address {
-                link: link.index,
-                net: info.ip,
-                scope: SCOPE_WORLD,
-                no_prefix_route: task.is_routed && info.ip.addr().is_ipv6(),
-                is_temporary: false,
-            })
-            .map_err(kernel)?;
+        let added = netlink.add_address(&Address {
+            link: link.index,
+            net: info.ip,
+            scope: SCOPE_WORLD,
+            no_prefix_route: task.is_routed && info.ip.addr().is_ipv6(),
+            is_temporary: false,
+        });
+        added.map_err(|error| unadded(info, error))?;
     }
+    let mut elsewhere = Vec::new();
     for route in routes(nic, link.index, task.is_routed) {
-        // One that is there already is as good.
-        netlink.add_route(&route).map_err(kernel)?;
+        // One that is there already is as good. It belongs to another interface.
+        let is_new = netlink.add_route(&route).map_err(kernel)?;
+        if !is_new && route.table == TABLE_MAIN {
+            elsewhere.push(route.dst);
+        }
     }
     for rule in rules(nic) {
         netlink.add_rule(&rule).map_err(kernel)?;
     }
-    Ok(mac)
+    let own = nic.routes.iter().filter(|it| !elsewhere.contains(&it.dst));
+    Ok(Ready {
+        mac,
+        mtu: link.mtu,
+        routes: own.copied().collect(),
+    })
+}
+
+/// The kernel itself keeps two ipvlans of one device from having the same address.
+fn unadded(info: &IpInfo, error: NetlinkError) -> CniError {
+    if error.errno() != Some(libc::EADDRINUSE) {
+        return kernel(error);
+    }
+    let message = format!(
+        "{} is already in use: another pod of this host has it",
+        info.ip.addr()
+    );
+    CniError::of(Code::AddressConflict, message)
 }
 
 fn route(nic: &Nic, link: u32, table: u32, it: &NicRoute) -> Route {

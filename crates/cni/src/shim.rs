@@ -6,7 +6,7 @@
 use std::{
     collections::BTreeMap,
     env, io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -31,28 +31,33 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the agent may take: three plugins with 220 seconds each.
 const LIMIT: Duration = Duration::from_mins(11);
 
+/// Where the agent's socket is, and the folder of its state files. Compat: galaxy's.
+const SOCKET: &str = "/var/run/galaxy/galaxy.sock";
+const STATE: &str = "/var/lib/cni/galaxy";
+
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The agent, as this call sees it.
 pub struct Agent {
-    socket: PathBuf,
-    /// Where the state files lie.
-    state: PathBuf,
+    /// Its socket, and the folder of its state files, if this process was told.
+    socket: Option<PathBuf>,
+    state: Option<PathBuf>,
     patience: Duration,
 }
 
 impl Agent {
-    /// The agent of this node: at its usual place, or that of `FLOE_SOCKET`. Its state
-    /// files are at theirs, or in the folder of `FLOE_ATTACHMENTS`.
+    /// The agent of this node. Where it is say the variables `FLOE_SOCKET` and
+    /// `FLOE_STATE_DIR`, as they do for the agent itself; else `socket` and `stateDir` of
+    /// the configuration, which `floe-agent install` writes; else it is where galaxy is.
     pub fn usual() -> Self {
-        let place = |name, usual: &str| {
+        let told = |name| {
             let other = env::var_os(name).filter(|it| !it.is_empty());
-            other.map_or_else(|| PathBuf::from(usual), PathBuf::from)
+            other.map(PathBuf::from)
         };
         Self {
-            socket: place("FLOE_SOCKET", "/var/run/galaxy/galaxy.sock"),
-            state: place("FLOE_ATTACHMENTS", "/var/lib/cni/galaxy"),
+            socket: told("FLOE_SOCKET"),
+            state: told("FLOE_STATE_DIR"),
             patience: PATIENCE,
         }
     }
@@ -67,12 +72,14 @@ impl Agent {
         environment: &BTreeMap<String, String>,
     ) -> Result<Option<Value>, CniError> {
         let body = json!({ "env": environment, "config": base64::encode(stdin) }).to_string();
-        let answer = match self.ask(call.command, &body) {
+        let socket = place(self.socket.as_deref(), conf, "socket", SOCKET)?;
+        let answer = match self.ask(&socket, call.command, &body) {
             Ok(answer) => answer,
             Err(_) if call.command == Command::Del => {
-                return alone::detach(&self.state, call).map(|()| None);
+                let state = place(self.state.as_deref(), conf, "stateDir", STATE)?;
+                return alone::detach(&state, call).map(|()| None);
             }
-            Err(error) => return Err(self.unreachable(call.command, &error)),
+            Err(error) => return Err(unreachable(&socket, call.command, &error)),
         };
         if answer.status != 200 {
             return Err(refused(call.command, &answer));
@@ -83,10 +90,10 @@ impl Agent {
         Ok(None)
     }
 
-    fn ask(&self, command: Command, body: &str) -> io::Result<http::Answer> {
+    fn ask(&self, socket: &Path, command: Command, body: &str) -> io::Result<http::Answer> {
         let start = Instant::now();
         loop {
-            let error = match http::post(&self.socket, "/cni", body, Instant::now() + LIMIT) {
+            let error = match http::post(socket, "/cni", body, Instant::now() + LIMIT) {
                 Ok(answer) => return Ok(answer),
                 // The agent went away in the middle. Only an ADD is not the same
                 // when it is done twice; the runtime undoes and repeats it.
@@ -99,17 +106,31 @@ impl Agent {
             thread::sleep(PAUSE);
         }
     }
+}
 
-    fn unreachable(&self, command: Command, error: &io::Error) -> CniError {
-        let socket = self.socket.display();
-        let message = format!("cannot reach the agent at {socket}: {error}");
-        let code = if command == Command::Status {
-            Code::NotAvailable
-        } else {
-            Code::TryAgainLater
-        };
-        fail(code, "AgentUnreachable", message)
+/// Where something of the agent is.
+fn place(
+    told: Option<&Path>,
+    conf: &NetConf,
+    member: &str,
+    usual: &str,
+) -> Result<PathBuf, CniError> {
+    if let Some(told) = told {
+        return Ok(told.to_owned());
     }
+    let configured: String = conf.member(member)?;
+    let place = Some(&*configured).filter(|it| !it.is_empty());
+    Ok(PathBuf::from(place.unwrap_or(usual)))
+}
+
+fn unreachable(socket: &Path, command: Command, error: &io::Error) -> CniError {
+    let message = format!("cannot reach the agent at {}: {error}", socket.display());
+    let code = if command == Command::Status {
+        Code::NotAvailable
+    } else {
+        Code::TryAgainLater
+    };
+    fail(code, "AgentUnreachable", message)
 }
 
 /// The result of an ADD, in the version that was asked for.

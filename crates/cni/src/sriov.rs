@@ -3,22 +3,17 @@
 //! The function is a link of the host that moves into the pod and back. Its card
 //! puts it into the VLAN, so that the pod cannot leave it.
 
-use std::{
-    io,
-    os::fd::AsFd,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::{io, os::fd::AsFd, time::Duration};
 
 use floe_core::{
     cni::{
         call::Command,
-        config::{Attachment, NetConf},
+        config::NetConf,
         error::{CniError, Code},
         result::Outcome,
     },
     node::{
-        names::{Alias, alias},
+        names::alias,
         nic::{Nic, Routing},
     },
 };
@@ -29,19 +24,23 @@ use floe_net::{
 };
 
 use self::{
+    back::give_back,
     card::{Card, Function},
     lease::{Lease, Leased},
 };
 use crate::{
     add,
     addresses::{self, Addresses},
-    check, del,
+    ask,
+    check::{self, Found},
+    del,
     fail::{append, fail, invalid, kernel, link_gone, system, unclean},
     plugin::{self, Options},
     pod::{self, Task},
     request::{Places, Request},
 };
 
+mod back;
 mod card;
 mod lease;
 
@@ -50,9 +49,6 @@ const USUAL: u32 = 256;
 
 /// How long a function may take to see the network.
 const CARRIER: Duration = Duration::from_secs(30);
-
-/// How long a function may take to come back from a namespace that has ended.
-const RETURN: Duration = Duration::from_secs(5);
 
 /// Does what a call asks for; what is to be printed. Clean-up needs nothing of the
 /// configuration.
@@ -66,7 +62,8 @@ pub fn run(request: &Request<'_>) -> Result<String, CniError> {
         Command::Del => del(request)?,
         Command::Gc => gc(request)?,
         Command::Check => {
-            check::in_pod(request, Routing::Vlan)?;
+            let found = check::in_pod(request, Routing::Vlan, |_| false)?;
+            check_card(request, &found)?;
             addresses::forward(request, "CHECK")?;
         }
         Command::Status => plugin()?.status(request)?,
@@ -103,10 +100,22 @@ impl Sriov {
         let netns = add::open(request)?;
         let mut host = Netlink::open().map_err(kernel)?;
         let card = self.parent(&mut host)?;
+        let attachment = request.attachment();
+        if lease::notes(request.places).has(&attachment) {
+            // They are at work in a pod, or DEL has to bring them back.
+            let message = "this attachment has virtual functions already";
+            return Err(fail(Code::Kernel, "LinkNameTaken", message));
+        }
         let addresses = Addresses::gather(request)?;
-        let attached = self.attach(request, &netns, &mut host, &card, &addresses);
+        let mut turns = Vec::new();
+        let attached = self.attach(request, &netns, &mut host, &card, &addresses, &mut turns);
         attached.map_err(|mut error| {
-            let returned = give_back(&mut host, request.places, &request.attachment());
+            // Without a turn this call has taken nothing.
+            let returned = if turns.is_empty() {
+                Ok(())
+            } else {
+                give_back(&mut host, request.places, &attachment, turns)
+            };
             for failed in returned.err().into_iter().chain(addresses.undo(request)) {
                 append(&mut error, &failed);
             }
@@ -131,9 +140,14 @@ impl Sriov {
         host: &mut Netlink,
         card: &Link,
         addresses: &Addresses,
+        turns: &mut Vec<Lock>,
     ) -> Result<Outcome, CniError> {
         let nics = add::plan(request, netns, addresses, Routing::Vlan)?;
-        let (leased, _turns) = self.lease(request, host, nics.len())?;
+        if self.options.window.is_some() {
+            ask::addresses_of_host(host, &nics)?;
+        }
+        let leased;
+        (leased, *turns) = self.lease(request, host, nics.len())?;
         let alias = alias(
             &request.conf.name,
             &request.call.container,
@@ -146,16 +160,17 @@ impl Sriov {
             .iter()
             .map(|nic| Task {
                 nic,
+                host_end: None,
                 alias: &alias,
                 asks: true,
                 new_mac: true,
                 tells: true,
                 is_routed: false,
-                waits: Some(CARRIER),
+                waits: CARRIER,
             })
             .collect();
         let ready = netns
-            .run(|| pod::configure(&tasks, self.options.window, self.options.arp))
+            .run(|| pod::configure(host, &tasks, self.options.window, self.options.arp))
             .map_err(system("enter the network namespace"))??;
         for leased in &leased {
             leased.function().spread_interrupts();
@@ -177,7 +192,7 @@ impl Sriov {
     ) -> Result<(Vec<Leased>, Vec<Lock>), CniError> {
         let places = request.places;
         let functions = {
-            let _alone = places.lock()?;
+            let _alone = places.lock_card(&self.device)?;
             Card::of(&self.device).functions(self.most)?
         };
         let mut taken = Vec::new();
@@ -195,6 +210,7 @@ impl Sriov {
                 pci: function.pci,
                 link: link.name,
                 mac: link.mac.map(|mac| mac.0),
+                mtu: Some(link.mtu),
             });
         }
         if taken.len() < count {
@@ -206,10 +222,10 @@ impl Sriov {
             kind: request.conf.kind.clone(),
             device: self.device.clone(),
             netns: request.call.netns.clone(),
-            functions: taken.clone(),
+            functions: taken,
         };
-        lease::notes(places).write(&request.attachment(), &lease)?;
-        Ok((taken, turns))
+        let lease = lease.replace_others(places, &request.attachment())?;
+        Ok((lease.functions, turns))
     }
 
     /// Puts a function into its VLAN and into the pod.
@@ -227,10 +243,18 @@ impl Sriov {
             vlan: nic.vlan,
         };
         host.change(card.index, &[vlan]).map_err(kernel)?;
-        let link = host.link(&leased.link).map_err(kernel)?;
-        let link = link.ok_or_else(|| link_gone(&leased.link))?;
+        // One that came back late is not called as it was.
+        let name = leased.function().link();
+        let name = name.ok_or_else(|| link_gone(&leased.link))?;
+        let link = host.link(&name).map_err(kernel)?;
+        let link = link.ok_or_else(|| link_gone(&name))?;
         let down = [LinkChange::Up(false), LinkChange::Alias(alias)];
         host.change(link.index, &down).map_err(kernel)?;
+        if self.options.window.is_some() {
+            // One that came back by itself may still have that of a pod.
+            let changes = [LinkChange::Mac(add::high_mac())];
+            host.change(link.index, &changes).map_err(kernel)?;
+        }
         if let Some(mtu) = self.options.mtu {
             let changes = [LinkChange::Mtu(mtu)];
             host.change(link.index, &changes).map_err(kernel)?;
@@ -248,7 +272,8 @@ fn del(request: &Request<'_>) -> Result<(), CniError> {
     let mut errors = Vec::new();
     match Netlink::open() {
         Ok(mut host) => {
-            errors.extend(give_back(&mut host, request.places, &request.attachment()).err());
+            let attachment = request.attachment();
+            errors.extend(give_back(&mut host, request.places, &attachment, Vec::new()).err());
         }
         Err(error) => errors.push(kernel(error)),
     }
@@ -270,7 +295,8 @@ fn gc(request: &Request<'_>) -> Result<(), CniError> {
         let is_ours = |lease: &Lease| lease.network == request.conf.name;
         match lease {
             Ok(lease) if lease.as_ref().is_some_and(is_ours) => {
-                errors.extend(give_back(&mut host, request.places, &attachment).err());
+                let places = request.places;
+                errors.extend(give_back(&mut host, places, &attachment, Vec::new()).err());
             }
             Ok(_) => {}
             Err(error) => errors.push(error),
@@ -286,11 +312,10 @@ fn free(
     host: &mut Netlink,
     function: &Function,
 ) -> Result<Option<(Link, Lock)>, CniError> {
-    let path = places.run.join("functions").join(&function.pci);
-    let turn = match Lock::take(&path, Instant::now()) {
+    let turn = match lease::turn(places, &function.pci, Duration::ZERO) {
         Ok(turn) => turn,
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(None),
-        Err(error) => return Err(system(format_args!("lock {}", path.display()))(error)),
+        Err(error) => return Err(system(format_args!("lock {}", function.pci))(error)),
     };
     let Some(name) = function.link() else {
         return Ok(None);
@@ -299,90 +324,21 @@ fn free(
     Ok(link.map(|link| (link, turn)))
 }
 
-/// Takes functions out of the pod, and gives them back to the host as they were.
-fn give_back(host: &mut Netlink, places: &Places, attachment: &Attachment) -> Result<(), CniError> {
-    let notes = lease::notes(places);
-    let Some(lease) = notes.read::<Lease>(attachment)? else {
-        return Ok(());
-    };
-    let own = Alias::new(&lease.network, &attachment.container, &attachment.ifname);
-    let mut errors = Vec::new();
-    if let Err(error) = recall(&lease, &own) {
-        errors.push(error);
-    }
-    for leased in &lease.functions {
-        errors.extend(restore(host, &lease.device, leased, &own).err());
-    }
-    if errors.is_empty() {
-        notes.remove(attachment)?;
-    }
-    unclean(errors)
-}
-
-/// Moves the functions out of the pod, if it is still there.
-fn recall(lease: &Lease, own: &Alias) -> Result<(), CniError> {
-    let path = &lease.netns;
-    let netns = match Netns::open(Path::new(path)) {
-        Ok(netns) => netns,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(system(format_args!("open {path:?}"))(error)),
-    };
-    let host = Netns::current().map_err(system("open the host's network namespace"))?;
-    let is_same = netns.is_same(&host);
-    if is_same.map_err(system("compare network namespaces"))? {
-        return Ok(());
-    }
-    let moved = netns.run(|| {
-        let mut netlink = Netlink::open().map_err(kernel)?;
-        let links = netlink.links().map_err(kernel)?;
-        let mut ours = links.iter().filter(|link| is_own(link, own));
-        ours.try_for_each(|link| {
-            let down = [LinkChange::Up(false)];
-            netlink.change(link.index, &down).map_err(kernel)?;
-            // Under a name that no link of the host has.
-            let name = format!("dev{}", link.index);
-            let home = [LinkChange::Namespace(host.as_fd()), LinkChange::Name(&name)];
-            netlink.change(link.index, &home).map_err(kernel)
-        })
-    });
-    moved.map_err(system("enter the network namespace"))?
-}
-
-/// Makes a function what it was, unless somebody else has it by now.
-fn restore(host: &mut Netlink, device: &str, leased: &Leased, own: &Alias) -> Result<(), CniError> {
-    // A namespace that has ended gives its links back a moment later.
-    let name = leased.function().link_within(RETURN);
-    let link = match &name {
-        Some(name) => host.link(name).map_err(kernel)?,
-        None => None,
-    };
-    let Some(link) = link else {
-        // It is where nobody can reach it, and comes back by itself.
-        return Ok(());
-    };
-    if link.alias.is_some() && !is_own(&link, own) {
-        return Ok(());
-    }
-    if let Some(card) = host.link(device).map_err(kernel)? {
-        let vlan = LinkChange::VfVlan {
-            vf: leased.number,
-            vlan: 0,
-        };
-        host.change(card.index, &[vlan]).map_err(kernel)?;
-    }
-    let down = [LinkChange::Up(false), LinkChange::Alias("")];
-    host.change(link.index, &down).map_err(kernel)?;
-    if let Some(mac) = leased.mac() {
-        let changes = [LinkChange::Mac(mac)];
-        host.change(link.index, &changes).map_err(kernel)?;
-    }
-    if link.name != leased.link && host.link(&leased.link).map_err(kernel)?.is_none() {
-        let changes = [LinkChange::Name(&leased.link)];
-        host.change(link.index, &changes).map_err(kernel)?;
+/// CHECK of what only the card knows.
+fn check_card(request: &Request<'_>, found: &[Found]) -> Result<(), CniError> {
+    let lease: Option<Lease> = lease::notes(request.places).read(&request.attachment())?;
+    let lease = lease.filter(|it| it.functions.len() == found.len());
+    let lease = lease.ok_or_else(|| check::wrong("its virtual functions are not noted"))?;
+    let mut host = Netlink::open().map_err(kernel)?;
+    let card = host.link(&lease.device).map_err(kernel)?;
+    let card = card.ok_or_else(|| check::wrong(format!("there is no {}", lease.device)))?;
+    let vlans = host.function_vlans(card.index).map_err(kernel)?;
+    for (leased, found) in lease.functions.iter().zip(found) {
+        let (number, wanted) = (leased.number, found.nic.vlan);
+        if vlans.get(&number) != Some(&wanted) {
+            let message = format!("function {number} of {} is not in VLAN {wanted}", card.name);
+            return Err(check::wrong(message));
+        }
     }
     Ok(())
-}
-
-fn is_own(link: &Link, own: &Alias) -> bool {
-    del::alias_of(link).is_some_and(|it| it == *own)
 }

@@ -5,7 +5,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use floe_core::{
     cni::{config::NetConf, error::CniError},
-    node::nic::{Nic, Routing},
+    node::{
+        names::underlay_suffix,
+        nic::{Nic, Routing},
+    },
 };
 use floe_net::netlink::{Link, Netlink};
 
@@ -43,8 +46,12 @@ impl Plugin for Underlay {
         &self.options
     }
 
-    fn letter(&self) -> char {
-        'u'
+    fn suffix(&self, number: usize) -> String {
+        underlay_suffix(number)
+    }
+
+    fn is_routed(&self, _vlan: u16) -> bool {
+        true
     }
 
     fn routing(&self) -> Routing {

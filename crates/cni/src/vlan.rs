@@ -2,7 +2,10 @@
 
 use floe_core::{
     cni::{config::NetConf, error::CniError},
-    node::nic::{Nic, Routing},
+    node::{
+        names::vlan_suffix,
+        nic::{Nic, Routing},
+    },
 };
 use floe_net::netlink::{IpvlanMode, Link, LinkKind, Netlink};
 
@@ -95,16 +98,19 @@ impl Vlan {
         device: &Link,
         vlan: u16,
     ) -> Result<Side, CniError> {
+        let mut uplink = Some(device.clone()).filter(|it| it.kind != LinkKind::Bridge);
         let bridge = if vlan > 0 {
             let tagged = self.tagged(host, places, device, vlan)?;
             let name = format!("{}{vlan}", self.bridge_prefix);
-            bridge::of_vlan(host, places, &tagged, &name)?
+            let bridge = bridge::of_vlan(host, places, &tagged, &name)?;
+            uplink = Some(tagged);
+            bridge
         } else if self.disable_default_bridge == Some(true) {
             bridge::existing(host, device)?
         } else {
             bridge::of_host(host, places, device, &self.default_bridge)?
         };
-        Ok(Side::Bridged(bridge))
+        Ok(Side::Bridged { bridge, uplink })
     }
 
     fn side(
@@ -137,8 +143,12 @@ impl Plugin for Vlan {
         &self.options
     }
 
-    fn letter(&self) -> char {
-        'l'
+    fn suffix(&self, number: usize) -> String {
+        vlan_suffix(number)
+    }
+
+    fn is_routed(&self, vlan: u16) -> bool {
+        self.switch == Switch::Pure && vlan == 0
     }
 
     fn routing(&self) -> Routing {

@@ -1,6 +1,7 @@
 //! The labels of records: those of addresses that are in no entry of the configuration
 //! are marked as such, and those that are bound for a node name it, so that each
-//! node can watch its own. Records that galaxy wrote have neither.
+//! node can watch its own. Records that galaxy wrote have neither. Nor do they say which
+//! network their pod was given; the one of the configuration in force is added then.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
@@ -143,7 +144,9 @@ fn wrong<'a>(books: &Books, records: impl Iterator<Item = &'a Record>) -> Vec<(R
         } else {
             marked
         };
-        if marked != outside || books.is_misplaced(record.ip) {
+        // An address outside has no network that could be told.
+        let untold = configured && !outside && books.is_bare(record.ip);
+        if marked != outside || books.is_misplaced(record.ip) || untold {
             wrong.push((record.clone(), outside));
         }
     }

@@ -14,7 +14,9 @@ use std::net::IpAddr;
 use floe_api::galaxy::FloatingIP;
 use floe_core::{
     addr::name,
-    ipam::{attribute::Attribute, key::HolderKey, ledger::Record, policy::ReleasePolicy},
+    ipam::{
+        args::IpInfo, attribute::Attribute, key::HolderKey, ledger::Record, policy::ReleasePolicy,
+    },
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -29,6 +31,8 @@ use crate::{
 
 mod content;
 mod server;
+
+pub use self::content::network;
 
 /// Writes records.
 #[derive(Clone)]
@@ -123,13 +127,13 @@ impl Records {
 
     /// Takes an address that has no record.
     pub async fn take(&self, ip: IpAddr, holding: &Holding) -> Result<(), WriteError> {
-        self.give(Gift::New(ip), holding, |_| ()).await
+        self.give(Gift::New(ip), holding, None, |_| ()).await
     }
 
     /// Changes the holding of an address whose record is as the caller saw it: a
     /// conflict when the books know another one by now.
     pub async fn change(&self, seen: &Record, holding: &Holding) -> Result<(), WriteError> {
-        self.give(Gift::Held(seen), holding, |_| ()).await
+        self.give(Gift::Held(seen), holding, None, |_| ()).await
     }
 
     /// Reserves an address that has no record.
@@ -140,27 +144,32 @@ impl Records {
             policy: ReleasePolicy::Never,
             note: None,
         };
-        let wanted = |object: &FloatingIP| object.is_reserved() && content::says(object, &holding);
-        let written = self.create(ip, &holding, content::reserve, wanted).await?;
+        let wanted =
+            |object: &FloatingIP| object.is_reserved() && content::says(object, &holding, None);
+        let written = self
+            .create(ip, &holding, None, content::reserve, wanted)
+            .await?;
         self.store.change(|books| books.record(&written));
         Ok(())
     }
 
     /// Takes or changes, and does something more with the books in the very step
-    /// in which the new record is entered.
+    /// in which the new record is entered. `network` is what a pod is told to set up;
+    /// without it that is the marker's to add.
     pub async fn give<R>(
         &self,
         gift: Gift<'_>,
         holding: &Holding,
+        network: Option<&IpInfo>,
         then: impl FnOnce(&mut Books) -> R,
     ) -> Result<R, WriteError> {
-        let wanted = |object: &FloatingIP| content::says(object, holding);
+        let wanted = |object: &FloatingIP| content::says(object, holding, network);
         let written = match gift {
-            Gift::New(ip) => self.create(ip, holding, |_| (), wanted).await?,
+            Gift::New(ip) => self.create(ip, holding, network, |_| (), wanted).await?,
             Gift::Held(seen) => {
                 let patch = |version: &str| {
                     let outside = self.store.read(|books| books.ledger().is_outside(seen.ip));
-                    content::patch(seen, holding, version, outside, Timestamp::now())
+                    content::patch(seen, holding, network, version, outside, Timestamp::now())
                 };
                 self.patch(seen, patch, wanted).await?
             }
@@ -219,10 +228,17 @@ impl Records {
     }
 
     /// Makes the labels of a record true: whether its address is outside of the
-    /// configuration, and its node. Holder and time stay.
+    /// configuration, and its node. A record of a pod that lacks the network gets the
+    /// one of the configuration in force. Holder and time stay.
     pub async fn mark(&self, seen: &Record, outside: bool) -> Result<(), WriteError> {
-        let wanted = |object: &FloatingIP| content::is_marked(object, outside, &seen.node);
-        let patch = |version: &str| content::mark(version, outside, &seen.node);
+        let network = self.store.read(|books| {
+            let ledger = books.ledger();
+            let lacking = books.is_bare(seen.ip);
+            lacking.then(|| content::network(ledger, seen.ip)).flatten()
+        });
+        let network = network.as_ref();
+        let wanted = |object: &FloatingIP| content::is_marked(seen, object, outside, network);
+        let patch = |version: &str| content::mark(seen, version, outside, network);
         let written = self.patch(seen, patch, wanted).await?;
         self.store.change(|books| books.record(&written));
         Ok(())
@@ -232,6 +248,7 @@ impl Records {
         &self,
         ip: IpAddr,
         holding: &Holding,
+        network: Option<&IpInfo>,
         finish: impl FnOnce(&mut FloatingIP),
         wanted: impl Fn(&FloatingIP) -> bool,
     ) -> Result<Seen<FloatingIP>, WriteError> {
@@ -245,7 +262,7 @@ impl Records {
         if held {
             return Err(self.conflict(ip));
         }
-        let mut object = content::object(ip, holding, outside, Timestamp::now());
+        let mut object = content::object(ip, holding, network, outside, Timestamp::now());
         finish(&mut object);
         match self.server.create(&object).await {
             Ok(object) => Ok(object),

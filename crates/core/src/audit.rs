@@ -159,6 +159,9 @@ impl Sight<'_> {
                     at_most: over.at_most,
                 }));
             }
+            if !self.is_configured() {
+                continue;
+            }
             let none_free = match next(&self.ledger, &checked, &declared) {
                 Order::Enough => continue,
                 Order::Take(_) => false,

@@ -8,6 +8,7 @@ pub mod args;
 pub mod call;
 pub mod config;
 pub mod error;
+pub mod http;
 mod object;
 pub mod result;
 pub mod version;

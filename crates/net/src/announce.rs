@@ -14,7 +14,7 @@ use floe_core::announce::{
 
 use crate::{
     netlink::{Netlink, NetlinkError},
-    packet::{Ethertype, Packets, Port, receive_any},
+    packet::{Ethertype, Packets, Port, receive_all},
 };
 
 /// How long a link may take to carry frames after it was set up.
@@ -81,13 +81,16 @@ pub fn ask_as(
         }
         let end = start + window;
         let next = frames.peek().map_or(end, |(after, ..)| start + *after);
-        if let Some((_, frame)) = receive_any(&wires.all(), next.min(end))? {
+        // An answer may have come in while this process had to wait for a processor, so
+        // there is one more look when the time is over.
+        let is_last = Instant::now() >= end;
+        for frame in receive_all(&wires.all(), next.min(end))? {
             let conflict = inquiries.iter().find_map(|inquiry| inquiry.judge(&frame));
             if conflict.is_some() {
                 return Ok(conflict);
             }
         }
-        if Instant::now() >= end {
+        if is_last {
             return Ok(None);
         }
     }

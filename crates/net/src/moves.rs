@@ -2,20 +2,20 @@
 //! journals of that: see `floe_core::node::moves`.
 //!
 //! Every step looks at what is there, so a move that was cut short anywhere is
-//! finished, or undone, by the same call. An address is added at its new place before
-//! it is removed from the old one: at no moment the host is without it.
+//! finished, or undone, by the same call. Everything is added at its new place before
+//! anything is removed from the old one: at no moment the host is without an address or
+//! a route that it had.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-use floe_core::node::moves::{self, Move, MoveError, MovedAddress, MovedRoute};
-use ipnet::IpNet;
+use floe_core::node::moves::{self, Move, MoveError, MovedAddress, Unmovable};
 
 use crate::{
     files,
-    netlink::{Address, Link, LinkChange, Netlink, NetlinkError, Route},
+    netlink::{Link, LinkChange, LinkKind, Netlink, NetlinkError},
 };
 
 /// Why a move cannot be made, undone or read.
@@ -27,6 +27,9 @@ pub enum MovesError {
     /// A link of the move is not there.
     #[error("there is no link {0}")]
     NoLink(String),
+    /// Something could not come along, so nothing was touched.
+    #[error(transparent)]
+    Unmovable(#[from] Unmovable),
     /// A journal cannot be read or written.
     #[error("cannot use {}: {error}", path.display())]
     File {
@@ -45,37 +48,71 @@ pub enum MovesError {
     },
 }
 
+impl MovesError {
+    /// The stable reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Netlink(_) | Self::NoLink(_) | Self::File { .. } => "MoveFailed",
+            Self::Unmovable(unmovable) => unmovable.reason(),
+            Self::Journal { error, .. } => error.reason(),
+        }
+    }
+}
+
 /// What would move from a device to a bridge now.
 pub fn observe(netlink: &mut Netlink, device: &Link, bridge: &str) -> Result<Move, NetlinkError> {
-    let addresses = netlink.addresses(Some(device.index))?;
-    let addresses = addresses.iter().filter(|it| MovedAddress::moves(it.net));
-    let addresses = addresses.map(|it| MovedAddress {
-        net: it.net,
-        scope: it.scope,
-        no_prefix_route: it.no_prefix_route,
-    });
-    let addresses = addresses.collect();
-    let routes = netlink.routes()?;
-    let routes = routes
-        .iter()
-        .filter(|it| it.link == device.index && MovedRoute::moves(it.protocol, it.dst));
-    let routes = routes.map(|it| MovedRoute {
-        dst: it.dst,
-        gateway: it.gateway,
-        src: it.src,
-        table: it.table,
-        metric: it.metric,
-        protocol: it.protocol,
-        scope: it.scope,
-        on_link: it.on_link,
-    });
+    let mut addresses = netlink.moving_addresses(device.index)?;
+    addresses.retain(|it| MovedAddress::moves(it.net));
+    let routes = netlink.moving_routes(device.index, None)?.into_iter();
+    let routes = routes.map(|it| it.route).filter(|it| it.moves(&addresses));
     Ok(Move {
         device: device.name.clone(),
         bridge: bridge.to_owned(),
-        addresses,
         routes: routes.collect(),
+        addresses,
         complete: false,
     })
+}
+
+/// Whether all of a move can be made, before anything of it is: each route could be
+/// said to the kernel again, and would find its next hop.
+pub fn check(netlink: &mut Netlink, journal: &Move) -> Result<(), MovesError> {
+    let device = link(netlink, &journal.device)?;
+    let bridge = netlink.link(&journal.bridge)?;
+    can_leave(netlink, journal, &device, bridge.as_ref())
+}
+
+/// Finishes a move that was cut short, and marks it in its journal; whether there was
+/// anything to finish. With one of its links gone, as after a boot, or the device in
+/// another bridge, there is not.
+pub fn finish(netlink: &mut Netlink, state: &Path, journal: &Move) -> Result<bool, MovesError> {
+    if journal.complete {
+        return Ok(false);
+    }
+    let device = netlink.link(&journal.device)?;
+    let bridge = netlink.link(&journal.bridge)?;
+    let (Some(device), Some(bridge)) = (device, bridge) else {
+        return Ok(false);
+    };
+    let is_begun = match device.master {
+        Some(master) => master == bridge.index,
+        // Nobody else makes one for this.
+        None => is_own(&bridge),
+    };
+    if !is_begun || bridge.kind != LinkKind::Bridge {
+        return Ok(false);
+    }
+    let mut whole = journal.clone();
+    whole.join(&observe(netlink, &device, &bridge.name)?);
+    check(netlink, &whole)?;
+    write(state, &whole)?;
+    if !bridge.is_up {
+        netlink.change(bridge.index, &[LinkChange::Up(true)])?;
+    }
+    make(netlink, &whole)?;
+    whole.complete = true;
+    write(state, &whole)?;
+    Ok(true)
 }
 
 /// Makes the move, or what is missing of it. Device and bridge are there, and the
@@ -98,11 +135,16 @@ pub fn undo(netlink: &mut Netlink, journal: &Move) -> Result<(), MovesError> {
         Some(bridge) => Some(observe(netlink, bridge, &journal.bridge)?),
         None => None,
     };
-    let is_own = bridge
-        .as_ref()
-        .is_some_and(|it| it.alias.as_deref() == Some(moves::BRIDGE_ALIAS));
     let on_device = observe(netlink, &device, &journal.bridge)?;
-    let back = journal.back(has.as_ref(), is_own, &on_device);
+    let back = journal.back(
+        has.as_ref(),
+        bridge.as_ref().is_some_and(is_own),
+        &on_device,
+    );
+    // The way back from a move that failed is always taken as far as it goes.
+    if let Some(bridge) = bridge.as_ref().filter(|_| journal.complete) {
+        can_leave(netlink, &back, bridge, Some(&device))?;
+    }
     if device.master.is_some() && device.master == bridge.as_ref().map(|it| it.index) {
         netlink.change(device.index, &[LinkChange::Master(None)])?;
     }
@@ -173,7 +215,25 @@ fn path_of(state: &Path, device: &str) -> PathBuf {
     state.join(moves::FOLDER).join(moves::journal_of(device))
 }
 
-/// Brings addresses and routes to `to`, and takes them from `from`.
+/// Whether everything of a move that a link has can come along to the other one.
+fn can_leave(
+    netlink: &mut Netlink,
+    journal: &Move,
+    from: &Link,
+    to: Option<&Link>,
+) -> Result<(), MovesError> {
+    let to = to.map(|it| it.index);
+    for moving in netlink.moving_routes(from.index, to)? {
+        if let Some(unmovable) = moving.unmovable
+            && journal.routes.iter().any(|it| it.is_same(&moving.route))
+        {
+            return Err(unmovable.into());
+        }
+    }
+    journal.unmovable().map_or(Ok(()), |it| Err(it.into()))
+}
+
+/// Brings addresses and routes to `to`, and then takes them from `from`.
 fn carry(
     netlink: &mut Netlink,
     journal: &Move,
@@ -181,65 +241,28 @@ fn carry(
     to: u32,
 ) -> Result<(), MovesError> {
     for address in &journal.addresses {
-        netlink.add_address(&Address {
-            link: to,
-            net: address.net,
-            scope: address.scope,
-            no_prefix_route: address.no_prefix_route,
-            is_temporary: false,
-        })?;
+        netlink.add_moved_address(to, address)?;
     }
-    // Only now: with the first address of a network the kernel may remove the others.
+    let routes = journal.routes_in_order();
+    for route in &routes {
+        netlink.add_moved_route(to, route)?;
+    }
+    let Some(from) = from else {
+        return Ok(());
+    };
+    for route in &routes {
+        netlink.remove_moved_route(from, route)?;
+    }
+    // Last: with its last address the kernel takes all routes of a link, and with the
+    // first of a network it may take the others.
     for address in &journal.addresses {
-        if let Some(from) = from {
-            netlink.remove_address(from, address.net)?;
-        }
-    }
-    for route in journal.routes_in_order() {
-        carry_route(netlink, &route, from, to)?;
+        netlink.remove_moved_address(from, address)?;
     }
     Ok(())
 }
 
-fn carry_route(
-    netlink: &mut Netlink,
-    route: &MovedRoute,
-    from: Option<u32>,
-    to: u32,
-) -> Result<(), MovesError> {
-    let there = Route {
-        dst: route.dst,
-        gateway: route.gateway,
-        link: to,
-        src: route.src,
-        table: route.table,
-        metric: route.metric,
-        protocol: route.protocol,
-        scope: route.scope,
-        on_link: route.on_link,
-    };
-    let old = from.map(|from| Route {
-        link: from,
-        ..there
-    });
-    match route.dst {
-        // In one step. There is one route to a destination with a metric.
-        IpNet::V4(_) => netlink.replace_route(&there)?,
-        // Another device may have the same one, and it could be the one that is
-        // replaced: so ours is added, if need be after the old one went.
-        IpNet::V6(_) => {
-            if !netlink.add_route(&there)?
-                && let Some(old) = &old
-            {
-                netlink.remove_route(old)?;
-                netlink.add_route(&there)?;
-            }
-        }
-    }
-    if let Some(old) = &old {
-        netlink.remove_route(old)?;
-    }
-    Ok(())
+fn is_own(bridge: &Link) -> bool {
+    bridge.alias.as_deref() == Some(moves::BRIDGE_ALIAS)
 }
 
 fn link(netlink: &mut Netlink, name: &str) -> Result<Link, MovesError> {

@@ -5,6 +5,7 @@
 //! adds, or an exotic link carries, cannot make it unreadable.
 
 mod address;
+mod fuzz;
 mod link;
 mod neighbour;
 mod route;
@@ -18,10 +19,12 @@ pub use self::{
     address::Address,
     link::{Link, LinkKind, make::IpvlanMode, make::LinkChange, make::NewKind, make::NewLink},
     neighbour::Neighbour,
-    route::Route,
+    route::{Route, moved::MovingRoute},
     rule::Rule,
 };
 
+#[doc(hidden)]
+pub use self::fuzz::fuzz;
 use self::socket::Socket;
 
 /// A connection to the kernel, about the network namespace in which it was opened,

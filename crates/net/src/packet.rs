@@ -22,6 +22,10 @@ use crate::release;
 /// The largest frame that is received: ARP and neighbour discovery are far smaller.
 const LARGEST: usize = 2048;
 
+/// More frames than a socket has room for. Who sends faster than they are read cannot
+/// hold the reader.
+const MORE_THAN_WAIT: usize = 4096;
+
 /// How long a frame waits for a full queue.
 const MAKING_ROOM: Duration = Duration::from_millis(20);
 
@@ -108,7 +112,14 @@ impl Packets {
 
     /// The next frame, or `None` at the deadline.
     pub fn receive(&self, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
-        Ok(receive_any(&[self], deadline)?.map(|(_, frame)| frame))
+        loop {
+            if let Some(frame) = self.take()? {
+                return Ok(Some(frame));
+            }
+            if !wait(&[self], deadline)? {
+                return Ok(None);
+            }
+        }
     }
 
     /// A frame that is there already.
@@ -140,33 +151,43 @@ impl Drop for Packets {
     }
 }
 
-/// The next frame of any of these sockets, with the socket's place, or `None` at the
-/// deadline.
-pub fn receive_any(
-    sockets: &[&Packets],
-    deadline: Instant,
-) -> io::Result<Option<(usize, Vec<u8>)>> {
+/// All frames that these sockets have: at least one, or at the deadline none. Whatever
+/// came in before the call is among them, however late it is made, and no socket waits
+/// for another that always has more.
+pub fn receive_all(sockets: &[&Packets], deadline: Instant) -> io::Result<Vec<Vec<u8>>> {
     loop {
-        for (place, socket) in sockets.iter().enumerate() {
-            if let Some(frame) = socket.take()? {
-                return Ok(Some((place, frame)));
+        let mut frames = Vec::new();
+        for _ in 0..MORE_THAN_WAIT {
+            let before = frames.len();
+            for socket in sockets {
+                frames.extend(socket.take()?);
+            }
+            if frames.len() == before {
+                break;
             }
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(None);
+        if !frames.is_empty() || !wait(sockets, deadline)? {
+            return Ok(frames);
         }
-        // Whole milliseconds, and never none: that would be a busy wait.
-        let left = left.as_micros().div_ceil(1000);
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        let mut waits: Vec<_> = sockets
-            .iter()
-            .map(|socket| PollFd::new(socket.socket.as_fd(), PollFlags::POLLIN))
-            .collect();
-        match poll(&mut waits, timeout) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+    }
+}
+
+/// Waits until one of these sockets may have a frame; `false` at the deadline.
+fn wait(sockets: &[&Packets], deadline: Instant) -> io::Result<bool> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Ok(false);
+    }
+    // Whole milliseconds, and never none: that would be a busy wait.
+    let left = left.as_micros().div_ceil(1000);
+    let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+    let mut waits: Vec<_> = sockets
+        .iter()
+        .map(|socket| PollFd::new(socket.socket.as_fd(), PollFlags::POLLIN))
+        .collect();
+    match poll(&mut waits, timeout) {
+        Ok(_) | Err(Errno::EINTR) => Ok(true),
+        Err(error) => Err(error.into()),
     }
 }
 

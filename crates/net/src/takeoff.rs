@@ -47,6 +47,9 @@ pub enum TakeOffError {
         /// What the system said.
         error: io::Error,
     },
+    /// The namespace is not known, and there is no cable that could be pulled.
+    #[error("the namespace of {0} is not known, and no link of the host leads there")]
+    OutOfReach(String),
 }
 
 /// Takes an address off, in this thread's namespace as the host. What is not there is
@@ -62,9 +65,8 @@ pub fn take_off(target: &Target) -> (Removed, Vec<TakeOffError>) {
             Err(error) => failed.push(error),
         }
     }
-    match on_host(target) {
-        Ok(done) => removed.0.extend(done),
-        Err(error) => failed.push(error.into()),
+    if let Err(error) = on_host(target, &mut removed.0, &mut failed) {
+        failed.push(error.into());
     }
     (removed, failed)
 }
@@ -104,10 +106,14 @@ fn from_links(ip: IpAddr) -> Result<Vec<String>, NetlinkError> {
     Ok(done)
 }
 
-fn on_host(target: &Target) -> Result<Vec<String>, NetlinkError> {
+/// An error is one after which nothing more can be tried.
+fn on_host(
+    target: &Target,
+    done: &mut Vec<String>,
+    failed: &mut Vec<TakeOffError>,
+) -> Result<(), NetlinkError> {
     let mut netlink = Netlink::open()?;
     let links = netlink.links()?;
-    let mut done = Vec::new();
     let name_of = |index: u32| {
         let link = links.iter().find(|link| link.index == index);
         link.map_or_else(|| "?".to_owned(), |link| link.name.clone())
@@ -116,34 +122,49 @@ fn on_host(target: &Target) -> Result<Vec<String>, NetlinkError> {
         .iter()
         .filter(|link| is_of(link, &target.container))
         .collect();
+    let is_ours = |link: u32| ours.iter().any(|it| it.index == link);
     let whole = IpNet::from(target.ip);
-    let mut had_route = false;
-    for route in netlink.routes()? {
-        let is_ours = ours.iter().any(|link| link.index == route.link);
-        if is_ours && route.dst == whole && netlink.remove_route(&route)? {
-            had_route = true;
-            done.push(format!("route {whole} through {}", name_of(route.link)));
-        }
-    }
-    // Proxy entries name no pod. They are this pod's if the host routed the address to
-    // it; if it routes it to another pod by now, they are that one's.
-    let routed_elsewhere = netlink.routes()?.iter().any(|route| route.dst == whole);
-    if had_route && !routed_elsewhere {
+    let routes = netlink.routes()?;
+    let (own, others): (Vec<_>, Vec<_>) = routes
+        .iter()
+        .filter(|route| route.dst == whole)
+        .partition(|route| is_ours(route.link));
+    // Proxy entries name no pod. They are this pod's unless the host routes the address
+    // to another one by now. Whether it still routes it to this one does not matter: a
+    // link that goes down takes its IPv6 routes along.
+    if !ours.is_empty() && others.is_empty() {
         for entry in netlink.neighbours()? {
-            if entry.is_proxy && entry.ip == target.ip && netlink.remove_neighbour(&entry)? {
-                done.push(format!("proxy entry {whole} of {}", name_of(entry.link)));
+            if !entry.is_proxy || entry.ip != target.ip {
+                continue;
+            }
+            match netlink.remove_neighbour(&entry) {
+                Ok(true) => done.push(format!("proxy entry {whole} of {}", name_of(entry.link))),
+                Ok(false) => {}
+                Err(error) => failed.push(error.into()),
             }
         }
     }
+    for route in own {
+        match netlink.remove_route(route) {
+            Ok(true) => done.push(format!("route {whole} through {}", name_of(route.link))),
+            Ok(false) => {}
+            Err(error) => failed.push(error.into()),
+        }
+    }
     if target.netns.is_none() {
+        if ours.is_empty() {
+            failed.push(TakeOffError::OutOfReach(target.container.clone()));
+        }
         // The pod itself cannot be told, so its cable is pulled: it was replaced, and
         // silence is better than two that answer.
         for link in ours.iter().filter(|link| link.is_up) {
-            netlink.change(link.index, &[LinkChange::Up(false)])?;
-            done.push(format!("link {} set down", link.name));
+            match netlink.change(link.index, &[LinkChange::Up(false)]) {
+                Ok(()) => done.push(format!("link {} set down", link.name)),
+                Err(error) => failed.push(error.into()),
+            }
         }
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Whether a link of the host belongs to a container: by its alias or, if galaxy made

@@ -40,6 +40,28 @@ fn every_address_is_announced_with_its_own_hardware_address() {
 
 #[test]
 #[ignore = "needs root: cargo xtask test --only netns"]
+fn no_announcement_is_lost_when_nobody_is_asked_before() {
+    for mode in UNTAGGED {
+        let site = Site::new(1);
+        settled(&site, &mode);
+        let wire = Capture::start(&site.outside, "wire");
+        let all: Vec<_> = (100..120).map(|host| Given::v4(0, host)).collect();
+        for given in &all {
+            let pod = site.pod(&given.ip.to_string());
+            Attachment::new(site.node(), &mode, &pod, &[*given])
+                .with("duplicate_address_detection", false)
+                .add();
+        }
+        let told: Vec<_> = site.seen(&wire).iter().filter_map(announcement).collect();
+        for given in all {
+            let of_it = told.iter().filter(|it| it.address == given.ip);
+            assert_eq!(of_it.count(), 2, "{} {given:?}: {told:?}", mode.title);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
 fn the_announcement_is_a_request_where_the_configuration_says_so() {
     for mode in UNTAGGED {
         let site = Site::new(1);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::harness::capture::Capture;
 use super::harness::journey::settled;
-use super::harness::lab::deliver;
-use super::harness::mode::{BRIDGE, Family, Given, MACVLAN, PURE, Seen, UNTAGGED};
+use super::harness::lab::{deliver, wait_for};
+use super::harness::mode::{BRIDGE, Family, Given, MACVLAN, Seen, UNTAGGED};
 use super::harness::plugin::Attachment;
 use super::harness::site::{Site, UPLINK};
 use super::harness::view::View;
@@ -97,17 +97,53 @@ fn a_pod_of_the_same_node_is_found_too() {
 #[test]
 #[ignore = "needs root: cargo xtask test --only netns"]
 fn the_nodes_own_address_is_never_given_to_a_pod() {
-    for mode in [BRIDGE, PURE] {
+    for mode in UNTAGGED {
         let site = Site::new(1);
         let before = settled(&site, &mode);
+        let mac = site.node().net.mac(UPLINK);
         for given in [Given::v4(0, 2), Given::v6(0, 2)] {
             let pod = site.pod("thief");
             let attachment = Attachment::new(site.node(), &mode, &pod, &[given]);
             let failure = attachment.refused();
             assert_eq!(failure.code, 101, "{} {failure:?}", mode.title);
+            assert!(failure.message.ends_with(&mac), "{failure:?}");
             before.must_return(site.node(), mode.title);
         }
     }
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn a_bridge_that_opens_its_ports_late_is_waited_for() {
+    let site = Site::new(1);
+    let node = &site.node().net;
+    // With spanning tree a port passes nothing for twice this time.
+    node.batch(&format!(
+        "link add own type bridge stp_state 1 forward_delay 200
+         link set {UPLINK} master own
+         link set own up\n"
+    ));
+    wait_for("the uplink's port to open", || {
+        let shown = node.ip(&format!("-d link show dev {UPLINK}"));
+        shown.contains("state forwarding").then_some(())
+    });
+    let given = Given::v4(0, 90);
+    site.outside
+        .ip(&format!("address add {} dev wire", given.net()));
+    let pod = site.pod("early");
+    let attachment = Attachment::new(site.node(), &BRIDGE, &pod, &[given]).with("device", "own");
+    let failure = attachment.refused();
+    assert_eq!(failure.code, 101, "{failure:?}");
+    // A port that is still closed when a pod comes: nobody can be asked.
+    node.ip("link set own type bridge forward_delay 3000");
+    node.ip(&format!("link set {UPLINK} nomaster"));
+    node.ip(&format!("link set {UPLINK} master own"));
+    let failure = attachment.refused();
+    assert_eq!(failure.code, 50, "{failure:?}");
+    assert!(
+        failure.message.starts_with("ParentLinkDown: "),
+        "{failure:?}"
+    );
 }
 
 #[test]

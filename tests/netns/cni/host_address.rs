@@ -1,18 +1,27 @@
 //! The host's own address moves to the bridge, and is never lost on the way.
 
+use std::io::Write;
+use std::net::IpAddr;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use floe_net::netlink::Netlink;
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
 use serde_json::json;
 
 use super::harness::lab::deliver;
 use super::harness::mode::{BRIDGE, Given};
 use super::harness::plugin::Attachment;
-use super::harness::site::{Site, UPLINK};
+use super::harness::site::{Node, Site, UPLINK};
 use super::harness::view::{Snapshot, View};
 
 /// The addresses of the first node.
 const OWN: [&str; 2] = ["192.168.0.2/24", "fd00:c0::2/64"];
+/// Where its default routes lead.
+const GATEWAYS: [&str; 2] = ["192.168.0.1", "fd00:c0::1"];
 
 #[test]
 #[ignore = "needs root: cargo xtask test --only netns"]
@@ -35,6 +44,12 @@ fn a_plugin_killed_at_any_moment_never_costs_the_node_its_address() {
             let there = places.iter().flatten().any(|address| address == own);
             assert!(there, "moment {moment}: {own} is gone");
         }
+        let lines = view.lines();
+        for gateway in GATEWAYS {
+            let is_default = |line: &String| line.contains("\"default\"") && line.contains(gateway);
+            let there = lines.iter().any(is_default);
+            assert!(there, "moment {moment}: no default route via {gateway}");
+        }
         // What a runtime does next: away with it, and once more.
         attachment.del();
         attachment.add();
@@ -43,6 +58,83 @@ fn a_plugin_killed_at_any_moment_never_costs_the_node_its_address() {
         let names = View::of(&node.net).names().join(" ");
         assert!(!names.contains("v-"), "moment {moment}: {names}");
     }
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn at_no_moment_of_the_move_the_node_is_without_address_or_default_route() {
+    let site = Site::new(1);
+    let node = site.node();
+    let pod = site.pod("watched");
+    let attachment = Attachment::new(node, &BRIDGE, &pod, &[Given::v4(0, 29)]);
+    let mut looks = 0;
+    watched(node, &attachment, |netlink| {
+        looks += 1;
+        let addresses = netlink.addresses(None).unwrap();
+        for own in OWN {
+            let there = addresses.iter().any(|it| it.net.to_string() == own);
+            assert!(there, "look {looks}: {own} is gone");
+        }
+        let routes = netlink.routes().unwrap();
+        for gateway in GATEWAYS {
+            let there = routes.iter().any(|it| {
+                let is_through = |it: IpAddr| it.to_string() == gateway;
+                it.dst.prefix_len() == 0 && it.gateway.is_some_and(is_through)
+            });
+            assert!(there, "look {looks}: no default route via {gateway}");
+        }
+    });
+    assert!(looks > 100, "{looks}");
+    is_moved(&site, "watched");
+}
+
+/// Runs ADD and looks at the node before and after each of its system calls: that is
+/// what is there if it is killed at that moment.
+#[expect(
+    clippy::zombie_processes,
+    reason = "it is waited for by its number, as tracing needs it"
+)]
+fn watched(node: &Node, attachment: &Attachment<'_>, mut look: impl FnMut(&mut Netlink) + Send) {
+    let mut program = Command::new(node.bin.join(&attachment.plugin));
+    program
+        .env_clear()
+        .env("FLOE_RUN", &node.run)
+        .env("FLOE_STATE", &node.state)
+        .env("CNI_COMMAND", "ADD")
+        .envs(&attachment.variables)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let config = json!(attachment.config).to_string();
+    node.net.within(|| {
+        let mut netlink = Netlink::open().unwrap();
+        let mut child = program.spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        // It goes if this test does.
+        let options = ptrace::Options::PTRACE_O_TRACESYSGOOD | ptrace::Options::PTRACE_O_EXITKILL;
+        ptrace::seize(pid, options).unwrap();
+        ptrace::interrupt(pid).unwrap();
+        waitpid(pid, None).unwrap();
+        // Until now it has waited for this.
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(config.as_bytes()).unwrap();
+        drop(input);
+        let mut signal = None;
+        loop {
+            ptrace::syscall(pid, signal.take()).unwrap();
+            match waitpid(pid, None).unwrap() {
+                WaitStatus::PtraceSyscall(_) => look(&mut netlink),
+                WaitStatus::Stopped(_, other) => signal = Some(other),
+                WaitStatus::Exited(_, code) => {
+                    assert_eq!(code, 0);
+                    return;
+                }
+                WaitStatus::Signaled(_, by, _) => panic!("it was ended by {by}"),
+                WaitStatus::PtraceEvent(..) | WaitStatus::Continued(_) | WaitStatus::StillAlive => {
+                }
+            }
+        }
+    });
 }
 
 #[test]

@@ -257,6 +257,23 @@ fn a_parent_that_is_down_is_refused() {
 
 #[test]
 #[ignore = "needs root: cargo xtask test --only netns"]
+fn a_parent_without_carrier_is_refused_as_status_says() {
+    for mode in UNTAGGED {
+        let site = Site::new(1);
+        settled(&site, &mode);
+        site.pull_cable();
+        let scene = Scene::new(&site);
+        let attachment = scene.attachment(&mode);
+        for failure in [attachment.refused(), attachment.call("STATUS").failure()] {
+            says(&failure, NOT_AVAILABLE, "ParentLinkDown: ", mode.title);
+            says(&failure, NOT_AVAILABLE, UPLINK, mode.title);
+        }
+        scene.is_untouched(mode.title);
+    }
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
 fn commands_that_a_version_does_not_have_are_refused() {
     let site = Site::new(1);
     let scene = Scene::new(&site);

@@ -181,6 +181,52 @@ fn further_interfaces_skip_names_that_are_taken() {
 
 #[test]
 #[ignore = "needs root: cargo xtask test --only netns"]
+fn both_networks_of_a_pod_answer_for_themselves_and_pass_check() {
+    for mode in UNTAGGED {
+        let site = Site::new(1);
+        let before = settled(&site, &mode);
+        let pod = site.pod("networks");
+        let empty = View::of(&pod).lines();
+        let both = [Given::v4(0, 74), Given::v4(0, 75)];
+        let first = Attachment::new(site.node(), &mode, &pod, &both[..1]);
+        let second = Attachment::new(site.node(), &mode, &pod, &both[1..])
+            .with("name", "second")
+            .variable("CNI_IFNAME", "eth1");
+        let results = [first.add(), second.add()];
+        // Who comes second has no default route in the main table, and does not say so.
+        let view = View::of(&pod);
+        assert_eq!(view.defaults(), [("eth0", "192.168.0.1")], "{}", mode.title);
+        assert_eq!(results[0]["routes"][0]["dst"], "0.0.0.0/0", "{results:?}");
+        assert!(results[1].get("routes").is_none(), "{results:?}");
+        for (attachment, result) in [&first, &second].into_iter().zip(&results) {
+            attachment.check(result).nothing();
+        }
+        for given in &both {
+            answers_alone(&site, &mode, &pod, given);
+            let far = site.outside.udp(given.far());
+            let wire = Capture::start(&site.outside, "wire");
+            let text = format!("to the far end from {}", given.ip);
+            deliver(&pod.udp(given.ip), &far, &text);
+            let mac = match mode.seen {
+                Seen::Own => given.mac(),
+                Seen::Node => site.node().net.mac(UPLINK),
+            };
+            assert_eq!(wire.frame(&text).source(), mac, "{} {given:?}", mode.title);
+        }
+        pod.ip("rule delete priority 1001");
+        assert_eq!(second.check(&results[1]).failure().code, 103);
+        second.del();
+        first.check(&results[0]).nothing();
+        first.del();
+        let mut left = View::of(&pod).lines();
+        left.retain(|line| !empty.contains(line));
+        assert!(left.is_empty(), "{}: {left:?}", mode.title);
+        before.must_return(site.node(), mode.title);
+    }
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
 fn the_end_of_one_network_of_a_pod_leaves_its_other_one() {
     for mode in UNTAGGED {
         let site = Site::new(1);

@@ -4,6 +4,8 @@
 use std::{
     os::fd::{AsFd, AsRawFd},
     path::PathBuf,
+    thread,
+    time::{Duration, Instant},
 };
 
 use floe_core::node::moves::{BRIDGE_ALIAS, Move};
@@ -15,12 +17,21 @@ use floe_net::{
 
 use super::{Space, address, cable, ip, plain};
 
+/// How long the kernel may take for what it does by itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A host with addresses of both families and routes on `eth0`, and a bridge `docker`.
 /// The space at the other end keeps the cable up.
 fn host() -> (Space, Space) {
     let (mut host, outside) = cable();
     for net in ["192.168.0.2/24", "192.168.0.3/24", "fd00:c0::2/64"] {
         host.add("eth0", net);
+    }
+    // The kernel makes this route by itself, a moment after the address.
+    let end = Instant::now() + PATIENCE;
+    while !host.ip("-6 route show table local").contains("fd00:c0::2") {
+        assert!(Instant::now() < end, "no local route for fd00:c0::2");
+        thread::yield_now();
     }
     let link = host.link("eth0").index;
     for (dst, gateway, metric) in [
@@ -310,8 +321,8 @@ fn an_address_is_taken_off_the_pod_and_the_host_and_the_others_stay() {
         removed.0,
         [
             "address 10.0.0.5/32 of eth0 in the pod",
-            "route 10.0.0.5/32 through v-hcontainer-l0",
             "proxy entry 10.0.0.5/32 of uplink",
+            "route 10.0.0.5/32 through v-hcontainer-l0",
         ]
     );
     assert_eq!(node.in_pod(), ["fd00::5/128"]);
@@ -402,7 +413,41 @@ fn a_namespace_that_is_gone_is_no_failure() {
     };
     let (removed, failed) = node.take_off(&gone);
     assert_eq!(failed, Vec::<String>::new());
-    assert!(removed.0[0].starts_with("route 10.0.0.5/32"), "{removed:?}");
+    assert!(removed.0[1].starts_with("route 10.0.0.5/32"), "{removed:?}");
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn a_proxy_entry_goes_also_when_the_route_has_gone_before() {
+    let mut node = Node::new();
+    let veth = node.host.link("v-hcontainer-l0").index;
+    // The kernel takes IPv6 routes away with the link, and proxy entries stay.
+    let down = [LinkChange::Up(false)];
+    node.host.netlink.change(veth, &down).unwrap();
+    assert!(!node.host.ip("-6 route").contains("fd00::5"));
+    let target = Target {
+        ip: ip("fd00::5"),
+        ..node.target.clone()
+    };
+    let (removed, failed) = node.take_off(&target);
+    assert_eq!(failed, Vec::<String>::new());
+    assert_eq!(removed.0[1], "proxy entry fd00::5/128 of uplink");
+    assert_eq!(node.host.ip("-6 neigh show proxy").trim(), "");
+    assert!(node.host.ip("neigh show proxy").contains("10.0.0.5"));
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn a_pod_without_a_namespace_or_a_link_is_out_of_reach() {
+    let node = Node::new();
+    let unknown = Target {
+        container: "another".into(),
+        netns: None,
+        ..node.target.clone()
+    };
+    let (removed, failed) = node.take_off(&unknown);
+    assert_eq!(removed, Removed::default());
+    assert!(failed[0].contains("no link of the host"), "{failed:?}");
 }
 
 fn sorted(text: &str) -> Vec<&str> {

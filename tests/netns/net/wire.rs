@@ -1,9 +1,9 @@
 //! Frames: sent, received, asked, told.
 
 use std::{
-    io,
+    fs, io,
     net::IpAddr,
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::net::UnixDatagram},
     thread,
     time::{Duration, Instant},
 };
@@ -12,7 +12,7 @@ use floe_core::announce::{Mac, arp, ndp, probe::Conflict};
 use floe_net::{
     announce::{ArpForm, ask, ask_as, tell},
     netlink::{LinkChange, Neighbour, NewKind, NewLink},
-    packet::{Ethertype, Packets},
+    packet::{Ethertype, Packets, receive_all},
     sysctl,
 };
 
@@ -179,6 +179,54 @@ fn of_two_who_ask_for_the_same_address_at_the_same_time_not_both_take_it() {
         for (found, mac) in [(one, macs[1]), (two, macs[0])] {
             assert!(found.is_none_or(|conflict| conflict.mac == mac));
         }
+    }
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn everything_that_came_in_is_received_even_when_the_time_is_over() {
+    let (mut left, mut right) = cable();
+    let near = [Ethertype::Arp, Ethertype::Ipv6].map(|what| packets(&mut left, what));
+    let ear = packets(&mut left, Ethertype::Ipv6);
+    let far = packets(&mut right, Ethertype::Arp);
+    let mac = right.link("eth0").mac.unwrap();
+    let noise = arp::probe(mac, "10.0.0.7".parse().unwrap());
+    for _ in 0..40 {
+        far.send(&noise).unwrap();
+    }
+    let last = arp::probe(mac, "10.0.0.9".parse().unwrap());
+    far.send(&last).unwrap();
+    let question = ndp::probe(mac, "fd00::9".parse().unwrap());
+    far.send(&question).unwrap();
+    // Where the last frame is, those before it are too.
+    let deadline = Instant::now() + SOON;
+    while ear.receive(deadline).unwrap().expect("the question") != question {}
+    let seen = receive_all(&[&near[0], &near[1]], Instant::now()).unwrap();
+    let has = |wanted: &[u8]| seen.iter().any(|frame| frame.starts_with(wanted));
+    assert!(has(&last) && has(&question), "{} frames", seen.len());
+    let noise = seen.iter().filter(|frame| frame.starts_with(&noise));
+    assert_eq!(noise.count(), 40);
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn a_packet_socket_that_was_left_to_the_kernel_is_ended_by_it() {
+    let (mut left, _right) = cable();
+    let socket = packets(&mut left, Ethertype::Arp);
+    let open = |space: &Space| {
+        let listed = space.netns.run(|| {
+            // Any local socket that is closed makes the kernel look for such messages.
+            drop(UnixDatagram::pair());
+            fs::read_to_string("/proc/thread-self/net/packet").unwrap()
+        });
+        listed.unwrap().lines().count() - 1
+    };
+    assert_eq!(open(&left), 1);
+    drop(socket);
+    let deadline = Instant::now() + SOON;
+    while open(&left) > 0 {
+        assert!(Instant::now() < deadline, "the kernel keeps the socket");
+        thread::yield_now();
     }
 }
 

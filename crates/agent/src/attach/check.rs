@@ -6,7 +6,8 @@ use super::{AttachError, Attacher, steps, version_of};
 use crate::request::Request;
 
 impl Attacher {
-    /// Asks the plugins that know CHECK, in order; the first that complains counts.
+    /// Asks the plugins that know CHECK, in order; the first that complains counts. Those
+    /// of a network with `disableCheck` are not asked.
     pub async fn check(&self, request: &Request) -> Result<(), AttachError> {
         let call = &request.call;
         let state = self.states.read(&call.container).await?;
@@ -20,11 +21,16 @@ impl Attacher {
             if !known || !conf.contains_key("prevResult") {
                 continue;
             }
+            // A network that is not known any more did not forbid it.
+            let network = self.networks.find(&attached.kind).await;
+            if network.is_ok_and(|it| it.disable_check) {
+                continue;
+            }
             let complained = |error| AttachError::Plugin {
                 network: attached.kind.clone(),
                 error,
             };
-            let args = steps::arguments(&call.args, &attached.args).map_err(complained)?;
+            let args = steps::arguments(call, attached);
             let job = steps::job(attached, conf, Command::Check, call, &args);
             self.runner.run(job).await.map_err(complained)?;
         }

@@ -5,21 +5,23 @@ use std::{
     time::Duration,
 };
 
-use floe_core::cni::{args::CniArgs, call::Command, error::CniError, version::Version};
+use floe_core::cni::{
+    args::CniArgs,
+    call::Command,
+    error::{CniError, Code},
+    version::Version,
+};
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use super::{AttachError, Attacher, Failed, version_of};
-use crate::{delegate::Job, request::Request};
-
-/// The plugins that know every version of the protocol.
-const OWN: [&str; 3] = [
-    "galaxy-k8s-vlan",
-    "galaxy-underlay-veth",
-    "galaxy-k8s-sriov",
-];
+use crate::{delegate::Job, plugins::OWN, request::Request};
 
 /// How long a plugin may take. Nothing is attached while plugins collect.
 const LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a GC goes on beginning things. What it did not come to is for the next one.
+const ENOUGH: Duration = Duration::from_secs(30);
 
 type Config = Map<String, Value>;
 
@@ -31,14 +33,21 @@ impl Attacher {
         let valid = valid.ok_or(AttachError::NoValidAttachments)?;
         let alive: BTreeSet<&str> = valid.iter().map(|it| &*it.container).collect();
         let mut errors = Vec::new();
+        let end = Instant::now() + ENOUGH;
+        let hasty = Self {
+            runner: self.runner.clone().within(LIMIT),
+            ..self.clone()
+        };
         for kept in self.states.list().await? {
-            if !alive.contains(&*kept.container)
-                && let Err(error) = self.del_forgotten(&kept.container).await
-            {
-                errors.push(Failed {
-                    what: format!("container {}", kept.container),
-                    error: error.for_runtime(Command::Gc),
-                });
+            if alive.contains(&*kept.container) {
+                continue;
+            }
+            let what = format!("container {}", kept.container);
+            if Instant::now() >= end {
+                errors.push(late(what));
+            } else if let Err(error) = hasty.del_forgotten(&kept.container).await {
+                let error = error.for_runtime(Command::Gc);
+                errors.push(Failed { what, error });
             }
         }
         // A plugin knows its attachments by the interface that it made, which only the
@@ -61,7 +70,9 @@ impl Attacher {
                     .map(|it| json!({ "containerID": it.container, "ifname": it.ifname })),
             );
             config.insert("cni.dev/valid-attachments".into(), list.into());
-            if let Err(error) = self.ask(request, Command::Gc, &config).await {
+            if Instant::now() >= end {
+                errors.push(late(format!("network {network}")));
+            } else if let Err(error) = self.ask(request, Command::Gc, &config).await {
                 let what = format!("network {network}");
                 errors.push(Failed { what, error });
             }
@@ -103,7 +114,7 @@ impl Attacher {
         for network in self.networks.settings().networks.values() {
             for index in 0..network.plugins.len() {
                 let runtime = request.config.version.as_str();
-                let Some(mut config) = network.plugin_config(index, None, runtime, None) else {
+                let Some(mut config) = network.plugin_config(index, runtime, None) else {
                     continue;
                 };
                 if OWN.contains(&kind_of(&config)) {
@@ -136,6 +147,12 @@ impl Attacher {
         let asked = self.runner.clone().within(LIMIT).run(job).await;
         asked.map(|_| ())
     }
+}
+
+fn late(what: String) -> Failed {
+    let message = "there was no time for it; it is for the next GC";
+    let error = CniError::new(Code::TryAgainLater, "TryAgainLater", message);
+    Failed { what, error }
 }
 
 fn kind_of(config: &Config) -> &str {

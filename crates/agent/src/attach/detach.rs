@@ -17,7 +17,21 @@ use floe_shell::logs;
 use tracing::{info, warn};
 
 use super::{AttachError, Attacher, Failed, Step, Surroundings, steps};
-use crate::{delegate::Job, request::Request, state::FileError};
+use crate::{
+    delegate::Job,
+    request::Request,
+    state::{self, FileError},
+};
+
+/// What became of a container that was to be detached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detached {
+    /// Nothing of it is attached.
+    Wholly,
+    /// Its state file makes no sense and was put aside. Something may be left that
+    /// only a look at the host finds.
+    PutAside,
+}
 
 /// Which namespace a container is detached in.
 #[derive(Clone, Copy)]
@@ -32,11 +46,11 @@ impl Attacher {
     /// Detaches what the state file of a container tells. Nothing else is asked, so it
     /// works while the API server is away. A container without a file is detached.
     pub async fn del(&self, request: &Request) -> Result<(), AttachError> {
-        self.detach(&request.call, Netns::Told).await
+        self.detach(&request.call, Netns::Told).await.map(drop)
     }
 
     /// Detaches a container that its runtime has forgotten.
-    pub async fn del_forgotten(&self, container: &str) -> Result<(), AttachError> {
+    pub async fn del_forgotten(&self, container: &str) -> Result<Detached, AttachError> {
         let call = Call {
             command: Command::Del,
             container: container.to_owned(),
@@ -74,11 +88,11 @@ impl Attacher {
         })
     }
 
-    async fn detach(&self, call: &Call, netns: Netns) -> Result<(), AttachError> {
+    async fn detach(&self, call: &Call, netns: Netns) -> Result<Detached, AttachError> {
         let container = &*call.container;
         let state = match self.states.read(container).await {
             Ok(Some(state)) => state,
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(Detached::Wholly),
             Err(error @ FileError::Malformed { .. }) => {
                 // Trying for ever would keep the pod from ever being deleted. What can
                 // be found without the file is found by the clean-up.
@@ -88,7 +102,7 @@ impl Attacher {
                     container, error, "state file is put aside"
                 );
                 self.states.set_aside(container).await?;
-                return Ok(());
+                return Ok(Detached::PutAside);
             }
             Err(error) => return Err(error.into()),
         };
@@ -99,7 +113,7 @@ impl Attacher {
             .await?;
         if errors.is_empty() {
             info!(container, "container is detached");
-            return Ok(());
+            return Ok(Detached::Wholly);
         }
         let error = AttachError::Detach(errors);
         warn!(reason = error.reason(), container, error = %error, "container is not detached");
@@ -141,15 +155,10 @@ impl Attacher {
     ) -> (Vec<Attached>, Vec<Failed>) {
         let (mut left, mut errors) = (Vec::new(), Vec::new());
         for attached in attached.into_iter().rev() {
-            let result = match steps::arguments(&call.args, &attached.args) {
-                Ok(args) => {
-                    let mut job = steps::job(&attached, &attached.conf, Command::Del, call, &args);
-                    job.netns = netns.of(call, &attached);
-                    self.runner.run(job).await
-                }
-                Err(error) => Err(error),
-            };
-            if let Err(error) = result {
+            let args = steps::arguments(call, &attached);
+            let mut job = steps::job(&attached, &attached.conf, Command::Del, call, &args);
+            job.netns = netns.of(call, &attached);
+            if let Err(error) = self.runner.run(job).await {
                 let what = format!("network {}", attached.kind);
                 errors.push(Failed { what, error });
                 left.push(attached);
@@ -167,14 +176,8 @@ impl Netns {
             Self::Noted => attached
                 .netns
                 .as_deref()
-                .filter(|path| is_own(path))
+                .filter(|path| state::is_lasting(path) && Path::new(path).exists())
                 .unwrap_or_default(),
         }
     }
-}
-
-/// Whether a path still means the namespace that it meant when it was noted. Below
-/// `/proc` it is that of a process, and numbers of processes come again.
-fn is_own(path: &str) -> bool {
-    !path.starts_with("/proc/") && Path::new(path).exists()
 }

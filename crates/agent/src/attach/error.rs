@@ -2,11 +2,12 @@
 
 use floe_core::{
     cni::{
+        args::CniArgsError,
         call::Command,
         error::{CniError, Code},
     },
     ipam::args::ArgsError,
-    node::networks::NetworksError,
+    node::{arguments::ArgumentsError, networks::NetworksError},
 };
 use floe_shell::logs;
 
@@ -24,6 +25,12 @@ pub enum AttachError {
     /// It says for the runtime who it is.
     #[error("common of the args annotation must not have {0:?}")]
     ReservedArgument(String),
+    /// Plugins cannot be told its arguments.
+    #[error("common of the args annotation: {0}")]
+    Arguments(#[source] ArgumentsError),
+    /// No node could set up what it claims.
+    #[error("the args annotation: {0}")]
+    Claim(#[source] CniArgsError),
     /// Its networks cannot be read.
     #[error(transparent)]
     Networks(#[from] NetworksError),
@@ -87,104 +94,44 @@ pub struct Failed {
     pub error: CniError,
 }
 
+/// What is told of an error, whoever asks.
+struct Told<'a> {
+    reason: &'static str,
+    /// The code of the CNI specification, if it is not the command's usual one.
+    code: Option<Code>,
+    details: String,
+    /// What a plugin said, if it was one that failed to attach.
+    of_plugin: Option<&'a CniError>,
+}
+
 impl AttachError {
     /// The error for a runtime: with the code and the details of the plugin that has
     /// failed, if it was one.
     pub fn for_runtime(&self, command: Command) -> CniError {
-        let own = match command {
+        let usual = match command {
             Command::Status => Code::NotAvailable,
             Command::Add | Command::Del | Command::Check | Command::Gc | Command::Version => {
                 Code::Agent
             }
         };
-        let code = self.code().unwrap_or(own);
+        let Told {
+            reason,
+            code,
+            details,
+            ..
+        } = self.told();
         let text = logs::with_causes(self);
-        CniError::new(code, self.reason(), text).with_details(self.details())
+        CniError::new(code.unwrap_or(usual), reason, text).with_details(details)
     }
 
     /// The stable reason for answers, logs and events.
     pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Pod(error) => error.reason(),
-            Self::Args(error) => error.reason(),
-            Self::ReservedArgument(_) => "InvalidArgs",
-            Self::Networks(error) => error.reason(),
-            Self::Network(error) => error.reason(),
-            Self::Permit(error) => error.reason(),
-            Self::State(error) => error.reason(),
-            Self::Establish { error, .. } | Self::Plugin { error, .. } => error.reason,
-            Self::NoAddress => "NoAddress",
-            Self::NotUndone { error, .. } => error.reason(),
-            Self::Detach(_) => "DetachFailed",
-            Self::NotAttached(_) => "NotAttached",
-            Self::NoValidAttachments => "InvalidConfiguration",
-            Self::Busy => "TryAgainLater",
-        }
+        self.told().reason
     }
 
     /// What a plugin said, if it was one that failed to attach.
     pub fn of_plugin(&self) -> Option<&CniError> {
-        match self {
-            Self::Establish { error, .. } => Some(error),
-            Self::NotUndone { error, .. } => error.of_plugin(),
-            Self::Pod(_)
-            | Self::Args(_)
-            | Self::ReservedArgument(_)
-            | Self::Networks(_)
-            | Self::Network(_)
-            | Self::Permit(_)
-            | Self::State(_)
-            | Self::NoAddress
-            | Self::Detach(_)
-            | Self::NotAttached(_)
-            | Self::Plugin { .. }
-            | Self::NoValidAttachments
-            | Self::Busy => None,
-        }
-    }
-
-    fn code(&self) -> Option<Code> {
-        // Something is left, while this code says that no DEL is needed any more.
-        let left = |code: &Code| *code != Code::UnknownContainer;
-        match self {
-            Self::Establish { error, .. } | Self::Plugin { error, .. } => Some(error.code),
-            Self::NotUndone { error, .. } => error.code().filter(left),
-            Self::Detach(failed) => failed.first().map(|it| it.error.code).filter(left),
-            Self::NoValidAttachments => Some(Code::InvalidConfiguration),
-            Self::Busy => Some(Code::TryAgainLater),
-            Self::Pod(_)
-            | Self::Args(_)
-            | Self::ReservedArgument(_)
-            | Self::Networks(_)
-            | Self::Network(_)
-            | Self::Permit(_)
-            | Self::State(_)
-            | Self::NoAddress
-            | Self::NotAttached(_) => None,
-        }
-    }
-
-    fn details(&self) -> String {
-        match self {
-            Self::Establish { error, .. } | Self::Plugin { error, .. } => error.details.clone(),
-            Self::NotUndone { error, .. } => error.details(),
-            Self::Detach(failed) => {
-                let details = failed.iter().map(|it| &*it.error.details);
-                let told: Vec<&str> = details.filter(|it| !it.is_empty()).collect();
-                told.join(" / ")
-            }
-            Self::Pod(_)
-            | Self::Args(_)
-            | Self::ReservedArgument(_)
-            | Self::Networks(_)
-            | Self::Network(_)
-            | Self::Permit(_)
-            | Self::State(_)
-            | Self::NoAddress
-            | Self::NotAttached(_)
-            | Self::NoValidAttachments
-            | Self::Busy => String::new(),
-        }
+        self.told().of_plugin
     }
 
     /// The same, and what could not be undone.
@@ -196,6 +143,72 @@ impl AttachError {
             error: self.into(),
             left: left.join(" / "),
         }
+    }
+
+    fn told(&self) -> Told<'_> {
+        // Something is left, while this code says that no DEL is needed any more.
+        let left = |code: &Code| *code != Code::UnknownContainer;
+        match self {
+            Self::Pod(error) => own(error.reason()),
+            Self::Args(error) => own(error.reason()),
+            Self::ReservedArgument(_) => own("InvalidArgs"),
+            Self::Arguments(error) => own(error.reason()),
+            Self::Claim(error) => own(error.reason()),
+            Self::Networks(error) => own(error.reason()),
+            Self::Network(error) => own(error.reason()),
+            Self::Permit(error) => own(error.reason()),
+            Self::State(error) => own(error.reason()),
+            Self::NoAddress => own("NoAddress"),
+            Self::NotAttached(_) => own("NotAttached"),
+            Self::Establish { error, .. } => Told {
+                of_plugin: Some(error),
+                ..plugins(error)
+            },
+            Self::Plugin { error, .. } => plugins(error),
+            Self::NotUndone { error, .. } => {
+                let told = error.told();
+                Told {
+                    code: told.code.filter(left),
+                    ..told
+                }
+            }
+            Self::Detach(failed) => {
+                let details = failed.iter().map(|it| &*it.error.details);
+                let details: Vec<&str> = details.filter(|it| !it.is_empty()).collect();
+                Told {
+                    code: failed.first().map(|it| it.error.code).filter(left),
+                    details: details.join(" / "),
+                    ..own("DetachFailed")
+                }
+            }
+            Self::NoValidAttachments => Told {
+                code: Some(Code::InvalidConfiguration),
+                ..own("InvalidConfiguration")
+            },
+            Self::Busy => Told {
+                code: Some(Code::TryAgainLater),
+                ..own("TryAgainLater")
+            },
+        }
+    }
+}
+
+/// What the agent refuses itself.
+fn own(reason: &'static str) -> Told<'static> {
+    Told {
+        reason,
+        code: None,
+        details: String::new(),
+        of_plugin: None,
+    }
+}
+
+/// What a plugin refuses.
+fn plugins(error: &CniError) -> Told<'static> {
+    Told {
+        code: Some(error.code),
+        details: error.details.clone(),
+        ..own(error.reason)
     }
 }
 

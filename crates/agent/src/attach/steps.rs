@@ -10,11 +10,13 @@ use floe_core::{
         result::Outcome,
     },
     node::{
+        arguments,
         settings::NetworkConfig,
         state::{Attached, PodId},
     },
 };
 use serde_json::{Map, Value};
+use tracing::warn;
 
 use super::version_of;
 use crate::{delegate::Job, request::Request};
@@ -25,6 +27,8 @@ pub struct Surroundings<'a> {
     pub request: &'a Request,
     /// What plugins are told beyond what the runtime says.
     pub args: BTreeMap<String, String>,
+    /// `CNI_ARGS` of all plugins: both together.
+    pub cni_args: CniArgs,
     /// The pod.
     pub pod: PodId,
 }
@@ -46,7 +50,7 @@ impl Surroundings<'_> {
             .get("runtimeConfig")
             .and_then(Value::as_object);
         let confs = (0..network.plugins.len()).filter_map(|index| {
-            network.plugin_config(index, None, config.version.as_str(), runtime_config)
+            network.plugin_config(index, config.version.as_str(), runtime_config)
         });
         let step = |conf| Step {
             attached: Attached {
@@ -60,11 +64,6 @@ impl Surroundings<'_> {
             network: format!("{}@{ifname}", network.name),
         };
         confs.map(step).collect()
-    }
-
-    /// `CNI_ARGS` of a plugin.
-    pub fn arguments(&self, attached: &Attached) -> Result<CniArgs, CniError> {
-        arguments(&self.request.call.args, &attached.args)
     }
 }
 
@@ -111,14 +110,21 @@ pub fn job<'a>(
     }
 }
 
-/// The runtime's arguments, with those of the pod. What the runtime says under the
-/// same name does not count: it was not checked.
-pub fn arguments(runtime: &CniArgs, pod: &BTreeMap<String, String>) -> Result<CniArgs, CniError> {
-    let mut args = runtime.clone();
-    for (name, value) in pod {
-        args.set_json(name, value)?;
+/// `CNI_ARGS` for a plugin that was noted. What cannot be told is left out, and said: it
+/// must not keep a pod from ever being deleted.
+pub fn arguments(call: &Call, attached: &Attached) -> CniArgs {
+    let (args, left_out) = arguments::most(&call.args, &attached.args);
+    for (name, error) in left_out {
+        warn!(
+            reason = error.reason(),
+            container = call.container,
+            network = attached.kind,
+            name = name.chars().take(120).collect::<String>(),
+            error = %error,
+            "plugin is not told an argument",
+        );
     }
-    Ok(args)
+    args
 }
 
 /// Reads what a plugin has printed.

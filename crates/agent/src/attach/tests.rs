@@ -1,5 +1,6 @@
 use std::fs;
 
+use axum::http::Method;
 use floe_shell::mock::Server;
 use serde_json::json;
 use tempfile::TempDir;

@@ -23,6 +23,16 @@ pub enum Step {
     Remove(Link),
 }
 
+impl Step {
+    /// Whether it takes something away that pods can use unseen.
+    pub fn can_hurt_unseen_pods(&self) -> bool {
+        match self {
+            Self::Remove(link) => link.alias.as_deref() == Some(VLAN_ALIAS),
+            Self::MoveBack(_) | Self::Forget(_) => false,
+        }
+    }
+}
+
 /// Something that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -34,8 +44,9 @@ pub struct Kept {
 
 /// Plans a clean-up. Moves are undone before bridges go, and bridges before the VLAN
 /// devices in them. What somebody uses stays, with everything below it. `attached` is
-/// how many containers are attached: a macvlan in a pod cannot be seen from here.
-pub fn plan(journals: &[Move], links: &[Link], attached: usize) -> Plan {
+/// how many containers are attached, if somebody knows: a macvlan in a pod cannot be seen
+/// from here.
+pub fn plan(journals: &[Move], links: &[Link], attached: Option<usize>) -> Plan {
     let mut plan = Plan::default();
     let mut needed = Vec::new();
     for journal in journals {
@@ -63,13 +74,18 @@ pub fn plan(journals: &[Move], links: &[Link], attached: usize) -> Plan {
         let made = links.iter().filter(|it| it.alias.as_deref() == Some(alias));
         for link in made.filter(|it| !needed.contains(&it.index)) {
             let users = users(link, links, journals);
-            let why = if !users.is_empty() {
-                in_use(&users)
-            } else if alias == VLAN_ALIAS && attached > 0 {
-                format!("{attached} containers are attached, and may use it")
-            } else {
-                plan.steps.push(Step::Remove(link.clone()));
-                continue;
+            let why = match attached {
+                _ if !users.is_empty() => in_use(&users),
+                None if alias == VLAN_ALIAS => "there is no folder of state files, so pods that \
+                    nobody sees may use it; if there are none: --force"
+                    .to_owned(),
+                Some(count) if alias == VLAN_ALIAS && count > 0 => {
+                    format!("{count} containers are attached, and may use it")
+                }
+                _ => {
+                    plan.steps.push(Step::Remove(link.clone()));
+                    continue;
+                }
             };
             let what = link.name.clone();
             plan.kept.push(Kept { what, why });

@@ -7,7 +7,7 @@ fn parse(flags: &[&str]) -> Result<Config, clap::Error> {
 fn settings(flags: &[&str]) -> Settings {
     match parse(flags).unwrap().work {
         Work::Serve(settings) => *settings,
-        Work::Cleanup { .. } | Work::Install(_) | Work::Ask { .. } => panic!("it shall serve"),
+        Work::Cleanup(_) | Work::Install(_) | Work::Ask { .. } => panic!("it shall serve"),
     }
 }
 
@@ -102,14 +102,20 @@ fn what_makes_no_sense_is_refused() {
 #[test]
 fn cleanup_is_a_work_of_its_own() {
     let work = |flags: &[&str]| parse(flags).unwrap().work;
-    let wanted = |state_dir: &str, dry_run| Work::Cleanup {
-        state_dir: state_dir.into(),
-        dry_run,
+    let wanted = |state_dir: &str, force, dry_run| {
+        Work::Cleanup(Cleanup::new(state_dir.into(), force, dry_run))
     };
-    assert_eq!(work(&["cleanup"]), wanted("/var/lib/cni/galaxy", false));
+    assert_eq!(
+        work(&["cleanup"]),
+        wanted("/var/lib/cni/galaxy", false, false)
+    );
     assert_eq!(
         work(&["cleanup", "--dry-run", "--state-dir=/s"]),
-        wanted("/s", true)
+        wanted("/s", false, true)
+    );
+    assert_eq!(
+        work(&["cleanup", "--force"]),
+        wanted("/var/lib/cni/galaxy", true, false)
     );
     assert_eq!(
         parse(&["cleanup", "--log-format=text"]).unwrap().log_format,

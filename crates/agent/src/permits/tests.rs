@@ -26,9 +26,22 @@ fn pod(name: &str, uid: &str) -> Pod {
     }
 }
 
+fn claim(ip: &str) -> IpInfo {
+    let (length, gateway) = if ip.contains(':') {
+        (64, "fd00::1")
+    } else {
+        (24, "10.0.0.1")
+    };
+    IpInfo {
+        ip: format!("{ip}/{length}").parse().unwrap(),
+        vlan: 2,
+        gateway: gateway.parse().unwrap(),
+    }
+}
+
 #[tokio::test]
 async fn an_address_is_permitted_only_by_a_record_with_this_pods_name_and_uid() {
-    let ip: IpAddr = "10.0.0.5".parse().unwrap();
+    let claim = claim("10.0.0.5");
     let refused = |reason| Err(reason);
     let table = [
         (Some(("sts_ns_web_web-0", "u1")), Ok(())),
@@ -59,7 +72,7 @@ async fn an_address_is_permitted_only_by_a_record_with_this_pods_name_and_uid() 
             server.put(RECORDS, record("10.0.0.5", key, uid));
         }
         let records = Records::new(server.client());
-        let permit = records.permit(ip, &pod("web-0", "u1")).await;
+        let permit = records.permit(&claim, &pod("web-0", "u1")).await;
         assert_eq!(permit.map_err(|error| error.reason()), wanted, "{stored:?}");
     }
 }
@@ -70,7 +83,8 @@ async fn a_pod_without_a_uid_has_no_address_even_if_the_record_has_none() {
     server.put(RECORDS, record("10.0.0.5", "sts_ns_web_web-0", ""));
     let records = Records::new(server.client());
     let nameless = pod("web-0", "");
-    let permit = records.permit("10.0.0.5".parse().unwrap(), &nameless);
+    let claim = claim("10.0.0.5");
+    let permit = records.permit(&claim, &nameless);
     assert_eq!(permit.await.unwrap_err().reason(), "AddressOfAnotherPod");
 }
 
@@ -91,11 +105,14 @@ async fn the_watch_permits_without_a_read_and_never_refuses_without_one() {
             .any(|call| call.contains("floe.dev%2Fnode%3Dn1"))
     );
 
-    let ip = "10.0.0.5".parse().unwrap();
+    let (claim, ip) = (claim("10.0.0.5"), "10.0.0.5".parse().unwrap());
     let reads = || server.count(&Method::GET, "floatingips/10.0.0.5");
-    records.permit(ip, &pod("web-0", "u1")).await.unwrap();
+    records.permit(&claim, &pod("web-0", "u1")).await.unwrap();
     assert_eq!(reads(), 0);
-    let refused = records.permit(ip, &pod("web-0", "u2")).await.unwrap_err();
+    let refused = records
+        .permit(&claim, &pod("web-0", "u2"))
+        .await
+        .unwrap_err();
     assert_eq!(refused.reason(), "AddressOfAnotherPod");
     assert!(
         refused.to_string().contains("sts_ns_web_web-0"),
@@ -119,13 +136,106 @@ async fn the_watch_permits_without_a_read_and_never_refuses_without_one() {
 async fn who_cannot_ask_does_not_permit() {
     let server = Server::default();
     let records = Records::new(server.client());
-    let ip = "fd00::5".parse().unwrap();
+    let claim = claim("fd00::5");
     server.state().refuse_reads = Some(403);
-    let refused = records.permit(ip, &pod("web-0", "u1")).await.unwrap_err();
+    let refused = records
+        .permit(&claim, &pod("web-0", "u1"))
+        .await
+        .unwrap_err();
     assert_eq!(refused.reason(), "RecordUnreadable");
     server.always(Method::GET, "", Fault::Hang);
-    let refused = records.permit(ip, &pod("web-0", "u1")).await.unwrap_err();
+    let refused = records
+        .permit(&claim, &pod("web-0", "u1"))
+        .await
+        .unwrap_err();
     assert!(refused.to_string().contains("no answer"), "{refused}");
     let path = format!("{RECORDS}/fd00-0000-0000-0000-0000-0000-0000-0005");
     assert_eq!(server.count(&Method::GET, &path), 2);
+}
+
+#[tokio::test]
+async fn vlan_gateway_and_subnet_are_those_of_the_record_if_it_tells_them() {
+    let given = r#"{"ip":"10.0.0.5/24","vlan":2,"gateway":"10.0.0.1","uid":"u1"}"#;
+    let earlier = given.replace("u1", "u0");
+    let table = [
+        // A pod before this one was given something else.
+        (Some(&*earlier), "10.0.0.5/24", 3, "10.0.0.1", None),
+        (Some(given), "10.0.0.5/24", 2, "10.0.0.1", None),
+        (None, "10.0.0.5/16", 4000, "10.0.0.9", None),
+        (Some(given), "10.0.0.5/24", 3, "10.0.0.1", Some("vlan 3")),
+        (
+            Some(given),
+            "10.0.0.5/16",
+            2,
+            "10.0.0.1",
+            Some("10.0.0.5/16"),
+        ),
+        (Some(given), "10.0.0.5/24", 2, "10.0.0.9", Some("10.0.0.9")),
+        (
+            Some("nonsense"),
+            "10.0.0.5/24",
+            2,
+            "10.0.0.1",
+            Some("nonsense"),
+        ),
+    ];
+    for (told, ip, vlan, gateway, refused) in table {
+        let server = Server::default();
+        let mut object = record("10.0.0.5", "sts_ns_web_web-0", "u1");
+        if let Some(told) = told {
+            object["metadata"]["annotations"] = json!({ "floe.dev/network": told });
+        }
+        server.put(RECORDS, object);
+        let records = Records::new(server.client());
+        let claim = IpInfo {
+            ip: ip.parse().unwrap(),
+            vlan,
+            gateway: gateway.parse().unwrap(),
+        };
+        let (stopper, stop) = stop::channel();
+        // By a read, and by what the watch shows.
+        for watched in [false, true] {
+            if watched {
+                tokio::spawn(records.clone().run("n1".into(), stop.clone()));
+                let mut lists = records.lists();
+                lists.wait_for(|count| *count > 0).await.unwrap();
+            }
+            let permit = records.permit(&claim, &pod("web-0", "u1")).await;
+            match refused {
+                None => permit.unwrap(),
+                Some(word) => {
+                    let error = permit.unwrap_err();
+                    assert_eq!(error.reason(), "AddressNetworkDiffers");
+                    assert!(error.to_string().contains(word), "{error}");
+                }
+            }
+        }
+        stopper.stop();
+    }
+}
+
+#[tokio::test]
+async fn what_is_doubted_is_read_until_another_list_is_in() {
+    let server = Server::default();
+    server.put(RECORDS, record("10.0.0.5", "sts_ns_web_web-0", "u1"));
+    let records = Records::new(server.client());
+    let (stopper, stop) = stop::channel();
+    let task = tokio::spawn(records.clone().run("n1".into(), stop));
+    let mut lists = records.lists();
+    lists.wait_for(|count| *count > 0).await.unwrap();
+    // From now on no list comes through, while the old watch would go on.
+    server.always(Method::GET, RECORDS, Fault::Hang);
+    records.forget();
+    assert!(records.all().is_empty());
+    let asked = || server.count(&Method::GET, "labelSelector");
+    let before = asked();
+    server.until(|_| asked() > before).await;
+    assert!(records.all().is_empty());
+    server.heal();
+    server.compact();
+    records.forget();
+    lists.wait_for(|count| *count > 1).await.unwrap();
+    assert_eq!(records.all().len(), 1);
+    stopper.stop();
+    task.await.unwrap();
 }

@@ -60,7 +60,6 @@ struct Metadata {
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
-    deletion_timestamp: Option<IgnoredAny>,
     annotations: Option<Annotations>,
 }
 
@@ -98,7 +97,6 @@ impl From<PodObject> for Pod {
             networks: annotations.remove(NETWORKS),
             args: annotations.remove(names::ARGS),
             wants_address: containers.any(|it| it.resources.requests.address.is_some()),
-            terminating: metadata.deletion_grace_period_seconds.is_some(),
             finished: matches!(phase, Some("Failed" | "Succeeded")),
         }
     }
@@ -120,8 +118,6 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         namespace: read.namespace,
         uid: read.uid,
         resource_version: read.resource_version,
-        // Only whether there is a time matters; this says so without reading it.
-        deletion_grace_period_seconds: read.deletion_timestamp.map(|_| 0),
         annotations: Some(kept.collect()),
         ..ObjectMeta::default()
     })

@@ -4,8 +4,7 @@ use floe_core::node::{
     notes::file_name,
     stale::{GRACE, HostLink, HostRoute, LinkKind},
 };
-use floe_shell::mock::Server;
-use futures::FutureExt as _;
+use floe_shell::{mock::Server, stop::Stopper};
 use tempfile::TempDir;
 
 use super::{host::Network, *};
@@ -52,6 +51,8 @@ struct Node {
     detached: Arc<Mutex<BTreeSet<Forgotten>>>,
     suspects: Suspects,
     now: Duration,
+    stopper: Stopper,
+    stop: Stop,
     folder: TempDir,
 }
 
@@ -74,6 +75,7 @@ impl Node {
         let states = States::new(folder.path().join("galaxy"));
         let turns = Turns::default();
         let (events, inbox) = events::channel();
+        let (stopper, stop) = floe_shell::stop::channel();
         let detached = Arc::new(Mutex::new(BTreeSet::new()));
         let plugins = folder.path().join("floe");
         let (done, files, state) = (Arc::clone(&detached), states.clone(), plugins.clone());
@@ -89,8 +91,11 @@ impl Node {
                         std::fs::remove_file(folder.join(file_name(&note.attachment))).unwrap();
                     }
                 }
-                done.lock().unwrap().insert(forgotten);
-                Ok(())
+                done.lock().unwrap().insert(forgotten.clone());
+                if forgotten.container() == "odd" {
+                    return Ok(Detached::PutAside);
+                }
+                Ok(Detached::Wholly)
             }
             .boxed()
         });
@@ -115,6 +120,8 @@ impl Node {
             detached,
             suspects: Suspects::new(),
             now: Duration::ZERO,
+            stopper,
+            stop,
             folder,
         }
     }
@@ -123,7 +130,8 @@ impl Node {
     async fn look(&mut self, later: Duration) -> Option<Unjudged> {
         self.now += later;
         let now = Moment(self.now);
-        self.sweeper.round(now, &mut self.suspects).await
+        let mut stop = self.stop.clone();
+        self.sweeper.round(now, &mut self.suspects, &mut stop).await
     }
 
     fn links(&self) -> Vec<String> {
@@ -312,4 +320,26 @@ async fn the_task_looks_at_once_and_ends_when_it_shall() {
         .await
         .unwrap()
         .unwrap();
+}
+
+#[tokio::test]
+async fn what_is_only_put_aside_is_not_told_as_removed() {
+    let mut node = Node::new();
+    node.old_state("odd");
+    node.host.network.lock().unwrap().links.truncate(1);
+    node.host.network.lock().unwrap().routes.clear();
+    node.look(Duration::ZERO).await;
+    node.look(GRACE).await;
+    let news = node.inbox.so_far();
+    assert_eq!(news.len(), 1, "{news:?}");
+    assert_eq!((news[0].reason, news[0].warning), ("StateMalformed", true));
+}
+
+#[tokio::test]
+async fn a_stop_begins_nothing_more() {
+    let mut node = Node::new();
+    node.look(Duration::ZERO).await;
+    node.stopper.stop();
+    node.look(GRACE).await;
+    assert_eq!(node.links(), ["v-halive-l0", "v-hgone-l0"]);
 }

@@ -1,22 +1,35 @@
 use std::sync::Mutex;
 
-use floe_core::node::state::{Attached, State};
-use floe_shell::{mock::Server, stop::Stopper};
+use axum::http::Method;
+use floe_core::node::state::{Attached, PodId, State};
+use floe_shell::{
+    mock::{Fault, Server},
+    stop::Stopper,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::{cri::tests::FakeRuntime, events::Inbox};
+use crate::{
+    cri::{tests::FakeRuntime, wire::PodSandboxState::SandboxReady},
+    events::{self, Inbox},
+};
 
+const NODES: &str = "/api/v1/nodes";
 const FIPS: &str = "/apis/galaxy.k8s.io/v1alpha1/floatingips";
 
 /// A node with its state files and an API server; what it takes off is noted.
 struct Node {
     server: Server,
+    records: Records,
     states: States,
     turns: Turns,
+    events: Events,
     inbox: Inbox,
+    take_off: TakeOff,
     taken_off: Arc<Mutex<Vec<Target>>>,
+    /// How often something was to be taken off, also in vain.
+    attempts: Arc<Mutex<usize>>,
     /// How many take-offs fail before they work.
     failures: Arc<Mutex<usize>>,
     runtime: FakeRuntime,
@@ -37,12 +50,23 @@ impl Node {
         let (stopper, stop) = floe_shell::stop::channel();
         let taken_off = Arc::new(Mutex::new(Vec::new()));
         let failures = Arc::new(Mutex::new(0_usize));
+        let attempts = Arc::new(Mutex::new(0_usize));
+        let counted = Arc::clone(&attempts);
         let (noted, failing) = (Arc::clone(&taken_off), Arc::clone(&failures));
-        let note: TakeOff = Arc::new(move |target: &Target| {
+        let fake: TakeOff = Arc::new(move |target: &Target| {
+            *counted.lock().unwrap() += 1;
             let mut failures = failing.lock().unwrap();
             if *failures > 0 {
                 *failures -= 1;
-                return (Removed::default(), vec!["as the test wants it".into()]);
+                let wanted = TakeOffError::Namespace {
+                    path: "/run/netns/a".into(),
+                    error: std::io::Error::other("as the test wants it"),
+                };
+                return (Removed::default(), vec![wanted]);
+            }
+            if target.netns.is_none() {
+                let nobody = TakeOffError::OutOfReach(target.container.clone());
+                return (Removed::default(), vec![nobody]);
             }
             let mut noted = noted.lock().unwrap();
             // What is off is off.
@@ -54,39 +78,66 @@ impl Node {
         });
         let version = json!({ "major": "1", "minor": "34", "gitVersion": "v1.34.0" });
         server.state().raw.insert("/version".into(), version);
-        let records = Records::new(server.client());
-        let turns = Turns::default();
-        let takeover = Takeover {
-            records: records.clone(),
-            client: server.client(),
-            cri: Cri::new(&runtime.endpoint()).unwrap(),
-            states: files.clone(),
-            turns: turns.clone(),
-            events,
-            node: "n1".into(),
-            trust_annotations,
-            take_off: note,
-        };
-        let tasks = vec![
-            tokio::spawn(records.run("n1".into(), stop.clone())),
-            tokio::spawn(takeover.run(stop)),
-        ];
-        Self {
+        server.put(NODES, json!({ "metadata": { "name": "n1" } }));
+        let mut node = Self {
+            records: Records::new(server.client()),
             server,
             states: files,
-            turns,
+            turns: Turns::default(),
+            events,
             inbox,
+            take_off: fake,
             taken_off,
+            attempts,
             failures,
             runtime,
             stopper,
-            tasks,
+            tasks: Vec::new(),
             _folder: folder,
+        };
+        let takeover = Takeover {
+            trust_annotations,
+            ..node.takeover()
+        };
+        let records = node.records.clone();
+        node.tasks = vec![
+            tokio::spawn(records.run("n1".into(), stop.clone())),
+            tokio::spawn(takeover.run(stop)),
+        ];
+        node
+    }
+
+    fn takeover(&self) -> Takeover {
+        Takeover {
+            records: self.records.clone(),
+            client: self.server.client(),
+            cri: Cri::new(&self.runtime.endpoint()).unwrap(),
+            states: self.states.clone(),
+            turns: self.turns.clone(),
+            events: self.events.clone(),
+            node: "n1".into(),
+            trust_annotations: false,
+            take_off: Arc::clone(&self.take_off),
         }
     }
 
     async fn until_taken_off(&self, ips: &[&str]) {
         self.server.until(|_| self.taken_off() == ips).await;
+    }
+
+    /// What is told. It comes after what it tells of.
+    async fn until_told(&mut self) -> Vec<events::News> {
+        let inbox = &mut self.inbox;
+        let told = async {
+            loop {
+                let news = inbox.so_far();
+                if !news.is_empty() {
+                    return news;
+                }
+                sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), told).await.unwrap()
     }
 
     fn taken_off(&self) -> Vec<String> {
@@ -98,7 +149,7 @@ impl Node {
 
     fn reads(&self, ip: &str) -> usize {
         self.server
-            .count(&axum::http::Method::GET, &format!("floatingips/{ip}"))
+            .count(&Method::GET, &format!("floatingips/{ip}"))
     }
 
     async fn stop(self) {
@@ -107,6 +158,11 @@ impl Node {
             task.await.unwrap();
         }
     }
+}
+
+/// How many watches were asked for.
+fn watches(server: &Server) -> usize {
+    server.count(&Method::GET, "watch=true")
 }
 
 fn pod(name: &str) -> PodId {
@@ -170,7 +226,7 @@ async fn a_node_that_comes_back_takes_off_what_others_have_and_keeps_the_rest() 
             netns: Some("/run/netns/a".into()),
         }
     );
-    let news = node.inbox.so_far();
+    let news = node.until_told().await;
     assert_eq!(news.len(), 1, "{news:?}");
     assert_eq!(
         (news[0].reason, news[0].warning),
@@ -222,8 +278,7 @@ async fn what_galaxy_attached_is_compared_with_what_the_runtime_tells() {
     let server = Server::default();
     server.put(FIPS, record("10.0.0.5", "pod-c0", "uid-new", "n1"));
     let node = Node::start(server, &[], false).await;
-    node.runtime
-        .runs(&[("c0", crate::cri::wire::PodSandboxState::SandboxReady)]);
+    node.runtime.runs(&[("c0", SandboxReady)]);
     let file = state(None, &["10.0.0.5"]);
     node.states.write("c0", &file).await.unwrap();
     node.server
@@ -273,16 +328,130 @@ async fn after_the_api_server_was_away_the_watch_is_not_believed() {
     server.put(FIPS, record("10.0.0.5", "web-0", "uid-web-0", "n1"));
     let states = [("c0", state(Some(pod("web-0")), &["10.0.0.5"]))];
     let node = Node::start(server, &states, false).await;
-    let probes = |it: &Server| it.count(&axum::http::Method::GET, "/version");
+    let probes = |it: &Server| it.count(&Method::GET, "/version");
+    let lists = |it: &Server| it.count(&Method::GET, "labelSelector") - watches(it);
     node.server.until(|it| probes(it) >= 2).await;
     assert_eq!(node.reads("10.0.0.5"), 0, "the watch shows it");
-    let before = probes(&node.server);
+    let before = (probes(&node.server), lists(&node.server));
     node.server.state().refuse_reads = Some(503);
-    node.server.until(|it| probes(it) >= before + 2).await;
-    assert_eq!(node.reads("10.0.0.5"), 0);
+    node.server.until(|it| probes(it) >= before.0 + 2).await;
+    assert_eq!(lists(&node.server), before.1, "the watch goes on");
     node.server.state().refuse_reads = None;
-    node.server.until(|_| node.reads("10.0.0.5") > 0).await;
+    node.server.until(|it| lists(it) > before.1).await;
     assert_eq!(node.taken_off(), Vec::<String>::new());
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_noticed_also_while_something_is_tried_again_and_again() {
+    let server = Server::default();
+    server.put(FIPS, record("10.0.0.5", "web-0", "uid-new", "n2"));
+    let states = [("c0", state(Some(pod("web-0")), &["10.0.0.5"]))];
+    let node = Node::start(server, &states, false).await;
+    *node.failures.lock().unwrap() = usize::MAX;
+    let probes = |it: &Server| it.count(&Method::GET, "/version");
+    let lists = |it: &Server| it.count(&Method::GET, "labelSelector") - watches(it);
+    node.server.until(|_| node.reads("10.0.0.5") > 1).await;
+    // Nobody refuses: nobody answers at all.
+    node.server.always(Method::GET, "/version", Fault::Hang);
+    let (before, reads) = (probes(&node.server), node.reads("10.0.0.5"));
+    node.server.until(|it| probes(it) >= before + 3).await;
+    assert!(
+        node.reads("10.0.0.5") > reads,
+        "it is tried again meanwhile"
+    );
+    let listed = lists(&node.server);
+    node.server.heal();
+    node.server.until(|it| lists(it) > listed).await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_does_not_answer_is_no_reason_to_cut_a_pod_off() {
+    let server = Server::default();
+    server.put(FIPS, record("10.0.0.5", "pod-c0", "uid-new", "n2"));
+    let states = [("c0", state(None, &["10.0.0.5"]))];
+    let node = Node::start(server, &states, false).await;
+    node.runtime.runs(&[("c0", SandboxReady)]);
+    node.runtime.world.lock().unwrap().refuses = true;
+    let asked = |node: &Node| {
+        let world = node.runtime.world.lock().unwrap();
+        world
+            .calls
+            .iter()
+            .filter(|it| **it == "PodSandboxStatus")
+            .count()
+    };
+    // There is reason to look at most three times at first; the next is another try.
+    node.server.until(|_| asked(&node) > 3).await;
+    assert_eq!(*node.attempts.lock().unwrap(), 0);
+    node.runtime.world.lock().unwrap().refuses = false;
+    node.until_taken_off(&["10.0.0.5"]).await;
+    let target = node.taken_off.lock().unwrap()[0].clone();
+    assert_eq!(target.netns, Some("/run/netns/c0".into()));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_out_of_reach_is_told_and_one_that_is_gone_is_not() {
+    for (listed, told) in [("hidden", true), ("c1", false)] {
+        let server = Server::default();
+        server.put(FIPS, record("10.0.0.5", "pod-hidden", "uid-new", "n2"));
+        let node = Node::start(server, &[], false).await;
+        node.runtime.runs(&[(listed, SandboxReady)]);
+        let attachment = Attachment {
+            container: "hidden".into(),
+            pod: None,
+            ip: "10.0.0.5".parse().unwrap(),
+        };
+        let configured = Configured {
+            attachment,
+            netns: None,
+        };
+        let holder = Seen {
+            key: "sts_default_web_pod-hidden".into(),
+            uid: "uid-new".into(),
+            node: "n2".into(),
+        };
+        let cause = Cause {
+            what: "time",
+            since: Instant::now(),
+        };
+        let outcome = node.takeover().remove(configured, &holder, cause).await;
+        match outcome {
+            Outcome::Odd(ip, oddity) if told => {
+                assert_eq!(ip.to_string(), "10.0.0.5");
+                assert_eq!(oddity.reason(), "PodOutOfReach");
+            }
+            Outcome::Settled if !told => {}
+            Outcome::Settled | Outcome::Odd(..) | Outcome::Failed => panic!("{listed}"),
+        }
+        node.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_of_the_wrong_name_takes_nothing_off_because_records_name_another() {
+    let server = Server::default();
+    // As galaxy's records are: without a uid.
+    server.put(FIPS, record("10.0.0.5", "web-0", "", "n2"));
+    let states = [("c0", state(Some(pod("web-0")), &["10.0.0.5"]))];
+    let node = Node::start(server, &states, false).await;
+    // No task has run yet: this one has not waited since they were started.
+    node.server.delete(NODES, "n1");
+    node.server.until(|_| node.reads("10.0.0.5") > 0).await;
+    let reads = node.reads("10.0.0.5");
+    node.server
+        .put(FIPS, record("10.0.0.9", "web-9", "uid-web-9", "n1"));
+    node.server.until(|_| node.reads("10.0.0.5") > reads).await;
+    assert_eq!(node.taken_off(), Vec::<String>::new());
+
+    // Once it is sure that this is n1, the address is elsewhere.
+    node.server
+        .put(NODES, json!({ "metadata": { "name": "n1" } }));
+    node.server
+        .put(FIPS, record("10.0.0.8", "web-8", "uid-web-8", "n1"));
+    node.until_taken_off(&["10.0.0.5"]).await;
     node.stop().await;
 }
 
@@ -297,26 +466,4 @@ async fn who_trusts_annotations_asks_nobody() {
         .await;
     assert_eq!(node.reads("10.0.0.5"), 0);
     node.stop().await;
-}
-
-#[test]
-fn an_address_of_several_networks_is_compared_once() {
-    let mut file = state(Some(pod("web-0")), &["10.0.0.5", "::ffff:10.0.0.6"]);
-    let again = file.attached[0].clone();
-    file.attached.push(again);
-    let kept = Kept {
-        container: "c0".into(),
-        written: std::time::SystemTime::UNIX_EPOCH,
-        state: Ok(file),
-    };
-    let found = addresses_of(&kept, &BTreeMap::new());
-    let ips: Vec<String> = found
-        .iter()
-        .map(|it| it.attachment.ip.to_string())
-        .collect();
-    assert_eq!(ips[0], "10.0.0.5");
-    assert_eq!(
-        ips.len(),
-        ips.iter().collect::<std::collections::BTreeSet<_>>().len()
-    );
 }

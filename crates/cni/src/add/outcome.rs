@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What is answered: every interface, on the host and in the pod, every address, and
-/// the routes of the main table.
+/// the routes of the main table that were made.
 pub fn outcome(
     request: &Request<'_>,
     addresses: &Addresses,
@@ -48,7 +48,7 @@ pub fn outcome(
             gateway: Some(info.gateway).filter(|ip| !ip.is_unspecified()),
             interface: Some(place),
         }));
-        let routes = nic.routes.iter().filter(|it| {
+        let routes = ready.routes.iter().filter(|it| {
             // Older results have room for the first address of a family only.
             has_lists || is_first(nic, nics, it.dst.addr().is_ipv4())
         });

@@ -13,6 +13,7 @@ fn link(name: &str, alias: Option<&str>, kind: LinkKind) -> Link {
         has_carrier: true,
         master: None,
         parent: None,
+        is_blocked: false,
         is_elsewhere: false,
         kind,
     }

@@ -71,6 +71,13 @@ fn a_plugin_that_hangs_is_killed() {
 }
 
 #[test]
+fn a_plugin_that_has_said_everything_and_does_not_end_is_killed() {
+    let script = "exec >&-; exec sleep 600";
+    let error = call(script, Duration::from_millis(50)).unwrap_err();
+    assert_eq!(error.reason, "DelegateTimedOut");
+}
+
+#[test]
 fn a_plugin_is_found_by_a_plain_name_only() {
     let path = ["/bin".to_owned(), "/usr/bin".to_owned()];
     assert!(find("sh", &path).is_ok());

@@ -7,7 +7,7 @@ use floe_core::{
         call::Call,
         error::{CniError, Code},
     },
-    node::state::State,
+    node::{arguments, state::State},
 };
 use floe_net::files;
 use serde_json::Value;
@@ -27,41 +27,38 @@ const MORE_PLUGINS: &str = "/opt/cni/galaxy/bin";
 /// stays in the file.
 pub fn detach(folder: &Path, call: &Call) -> Result<(), CniError> {
     let path = folder.join(&call.container);
-    let text = match fs::read_to_string(&path) {
+    let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(system(format_args!("read {}", path.display()))(error)),
     };
-    let state = State::parse(&text)
-        .map_err(|error| fail(Code::UndecodableContent, "StateUnreadable", error))?;
+    let unreadable = |error: String| fail(Code::UndecodableContent, "StateUnreadable", error);
+    let text = str::from_utf8(&text).map_err(|error| unreadable(error.to_string()))?;
+    let state = State::parse(text).map_err(|error| unreadable(error.to_string()))?;
     let mut plugins = call.path.clone();
     plugins.push(MORE_PLUGINS.into());
     let mut errors = Vec::new();
     let mut left = State::default();
     for (place, attached) in state.attached.iter().enumerate().rev() {
-        let mut args = call.args.clone();
         // Compat: a plugin sees the arguments of those before it, too.
         let all = state.attached[..=place].iter().flat_map(|it| &it.args);
-        let set = all
-            .into_iter()
-            .try_for_each(|(name, value)| args.set_json(name, value));
-        let called = set.map_err(CniError::from).and_then(|()| {
-            let stdin = Value::Object(attached.conf.clone()).to_string();
-            let env = [
-                ("CNI_COMMAND", "DEL"),
-                ("CNI_IFNAME", &attached.ifname),
-                ("CNI_ARGS", &args.to_string()),
-            ];
-            let plugin = Plugin {
-                name: attached.plugin(),
-                path: &plugins,
-                env: &env,
-                stdin: stdin.as_bytes(),
-                limit: LIMIT,
-            };
-            plugin.call()
-        });
-        if let Err(error) = called {
+        let all = all.map(|(name, value)| (name.clone(), value.clone()));
+        // What cannot be told must not keep a pod from ever being deleted.
+        let (args, _) = arguments::most(&call.args, &all.collect());
+        let stdin = Value::Object(attached.conf.clone()).to_string();
+        let env = [
+            ("CNI_COMMAND", "DEL"),
+            ("CNI_IFNAME", &attached.ifname),
+            ("CNI_ARGS", &args.to_string()),
+        ];
+        let plugin = Plugin {
+            name: attached.plugin(),
+            path: &plugins,
+            env: &env,
+            stdin: stdin.as_bytes(),
+            limit: LIMIT,
+        };
+        if let Err(error) = plugin.call() {
             errors.push(error);
             left.attached.insert(0, attached.clone());
         }

@@ -26,8 +26,8 @@ fn call(command: Command, plugins: &Path) -> Call {
 
 fn agent(folder: &Path, patience: Duration) -> Agent {
     Agent {
-        socket: folder.join("galaxy.sock"),
-        state: folder.join("state"),
+        socket: Some(folder.join("galaxy.sock")),
+        state: Some(folder.join("state")),
         patience,
     }
 }
@@ -35,7 +35,7 @@ fn agent(folder: &Path, patience: Duration) -> Agent {
 fn ask(agent: &Agent, command: Command, version: &str) -> Result<Option<Value>, CniError> {
     let stdin = format!(r#"{{"cniVersion":"{version}","name":"galaxy-sdn","type":"galaxy-sdn"}}"#);
     let conf = NetConf::parse(stdin.as_bytes()).unwrap();
-    let plugins = agent.state.with_file_name("plugins");
+    let plugins = agent.state.as_ref().unwrap().with_file_name("plugins");
     let environment = BTreeMap::from([("CNI_COMMAND".into(), command.as_str().into())]);
     agent.call(
         &call(command, &plugins),
@@ -213,8 +213,38 @@ fn without_an_agent_a_del_runs_what_was_attached_in_reverse() {
     let left = fs::read_to_string(&file).unwrap();
     assert!(left.contains("second") && !left.contains("third"), "{left}");
 
-    // Once it can be done, the file goes.
+    // Once it can be done, the file goes. What no plugin can be told is left out.
     script(&plugins.join("second"), "exit 0");
+    let long = "1".repeat(200 << 10);
+    let entry = entry("second", "eth1");
+    let odd = entry.replace(
+        "\"Args\":{",
+        &format!("\"Args\":{{\"a=b\":\"1\",\"long\":\"{long}\","),
+    );
+    fs::write(&file, format!("[{odd}]")).unwrap();
     assert_eq!(ask(&agent, Command::Del, "0.4.0"), Ok(None));
     assert!(!file.exists());
+
+    fs::write(&file, b"[\xff]").unwrap();
+    let error = ask(&agent, Command::Del, "0.4.0").unwrap_err();
+    assert_eq!(error.reason, "StateUnreadable");
+}
+
+#[test]
+fn the_configuration_says_where_the_agent_is_unless_the_environment_does() {
+    let conf = |members: &str| {
+        let text = format!(r#"{{"cniVersion":"1.0.0","name":"n","type":"galaxy-sdn"{members}}}"#);
+        NetConf::parse(text.as_bytes()).unwrap()
+    };
+    let told = conf(r#","socket":"/run/a.sock","stateDir":"/var/lib/a""#);
+    let at = |told: Option<&str>, conf: &NetConf| {
+        place(told.map(Path::new), conf, "socket", SOCKET).unwrap()
+    };
+    assert_eq!(at(None, &told), Path::new("/run/a.sock"));
+    assert_eq!(at(Some("/run/b.sock"), &told), Path::new("/run/b.sock"));
+    assert_eq!(at(None, &conf("")), Path::new(SOCKET));
+    assert_eq!(at(None, &conf(r#","socket":"""#)), Path::new(SOCKET));
+    let state = place(None, &told, "stateDir", STATE).unwrap();
+    assert_eq!(state, Path::new("/var/lib/a"));
+    assert!(place(None, &conf(r#","socket":7"#), "socket", SOCKET).is_err());
 }

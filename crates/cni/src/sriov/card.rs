@@ -99,6 +99,11 @@ impl Card {
 }
 
 impl Function {
+    /// Whether its card still has it.
+    pub fn is_there(&self) -> bool {
+        Path::new(DEVICES).join(&self.pci).exists()
+    }
+
     /// The name of its link, if it is in the namespace of this process.
     pub fn link(&self) -> Option<String> {
         let folder = Path::new(DEVICES).join(&self.pci).join("net");

@@ -3,17 +3,12 @@
 use std::net::IpAddr;
 
 use floe_core::{
-    ipam::{
-        args::IpInfo,
-        choice::Choice,
-        ledger::{Ledger, Record},
-    },
+    ipam::{args::IpInfo, choice::Choice, ledger::Record},
     schedule::{
         bind,
         refusal::{NodeRefusal, Refusal},
     },
 };
-use ipnet::IpNet;
 use jiff::SignedDuration;
 
 use super::{
@@ -23,7 +18,7 @@ use super::{
 };
 use crate::{
     clock,
-    records::{Gift, WriteError},
+    records::{self, Gift, WriteError},
     store::Books,
 };
 
@@ -35,15 +30,23 @@ const SET_ASIDE: SignedDuration = SignedDuration::from_mins(5);
 
 /// What a pod gets on its node.
 pub(super) struct Granted {
-    take: Vec<(Choice, Option<Record>)>,
+    take: Vec<Taking>,
     /// The result for the annotation, one for each wish and in that order.
     pub infos: Vec<IpInfo>,
     pub give_back: Vec<Leftover>,
 }
 
+/// One address that a pod gets.
+struct Taking {
+    choice: Choice,
+    /// Its record so far.
+    seen: Option<Record>,
+    network: IpInfo,
+}
+
 impl Granted {
     pub fn ips(&self) -> impl Iterator<Item = IpAddr> {
-        self.take.iter().map(|(choice, _)| choice.ip())
+        self.take.iter().map(|taking| taking.choice.ip())
     }
 }
 
@@ -78,16 +81,20 @@ impl Attempt<'_> {
             let subnet = subnet.ok_or(NodeRefusal::NotConfigured { address });
             let subnet = subnet.map_err(Refusal::from)?;
             let grant = bind::bind(ledger, &self.claim.claimant, subnet, until)?;
-            let infos = grant.take.iter().map(|choice| info(ledger, choice.ip()));
-            let infos: Option<Vec<IpInfo>> = infos.collect();
-            let take = grant.take.iter();
+            let take = grant.take.iter().map(|&choice| {
+                Some(Taking {
+                    choice,
+                    seen: ledger.record(choice.ip()).cloned(),
+                    network: records::network(ledger, choice.ip())?,
+                })
+            });
+            let take: Option<Vec<Taking>> = take.collect();
+            // Only configured addresses are granted.
+            let take = take.ok_or(Refusal::NoAddressLeft)?;
             let give_back = grant.give_back.iter();
             let granted = Granted {
-                take: take
-                    .map(|&choice| (choice, ledger.record(choice.ip()).cloned()))
-                    .collect(),
-                // Only configured addresses are granted.
-                infos: infos.ok_or(Refusal::NoAddressLeft)?,
+                infos: take.iter().map(|it| it.network).collect(),
+                take,
                 give_back: give_back
                     .filter_map(|it| Leftover::new(ledger, &self.claim.claimant, it))
                     .collect(),
@@ -101,7 +108,12 @@ impl Attempt<'_> {
     async fn write(&mut self, granted: &Granted) -> Result<(), WriteError> {
         let left: Vec<_> = granted.take.iter().filter(|it| self.is_due(it)).collect();
         let uid = self.uid().to_owned();
-        for (number, (choice, seen)) in (1..).zip(&left) {
+        for (number, taking) in (1..).zip(&left) {
+            let Taking {
+                choice,
+                seen,
+                network,
+            } = taking;
             let gift = match seen {
                 Some(record) => {
                     self.leave_old_node(record).await;
@@ -116,18 +128,23 @@ impl Attempt<'_> {
                 }
                 books.ledger().record(choice.ip()).cloned()
             };
-            let after = self.binder.records.give(gift, &self.holding, then).await?;
+            let records = &self.binder.records;
+            let given = records.give(gift, &self.holding, Some(network), then);
+            let after = given.await?;
             // No record any more: it was deleted at once, which the books know.
             let Some(after) = after.filter(|after| self.holding.is_of(after)) else {
                 return Err(WriteError::Conflict { ip: choice.ip() });
             };
-            let before = seen.clone();
             match choice {
-                Choice::New(_) | Choice::Spare(_) => self.written.push(Written { before, after }),
+                Choice::New(_) | Choice::Spare(_) => self.written.push(Written {
+                    before: seen.clone(),
+                    after,
+                    network: *network,
+                }),
                 Choice::Own(ip) => {
                     let mut written = self.written.iter_mut();
                     if let Some(earlier) = written.find(|it| it.after.ip == *ip) {
-                        earlier.after = after;
+                        (earlier.after, earlier.network) = (after, *network);
                     }
                 }
             }
@@ -137,19 +154,19 @@ impl Attempt<'_> {
 
     /// Whether a record has to be written.
     ///
-    /// What the pod holds needs no write if the record says so already. But a bind
-    /// that cannot get all addresses [gives up](Attempt::give_up) those that it has
-    /// taken, and another process may be in the middle of that. So what a pod with
-    /// several addresses has from elsewhere is written again: then one of both
-    /// learns of the other.
-    fn is_due(&self, (choice, seen): &(Choice, Option<Record>)) -> bool {
-        let (Choice::Own(ip), Some(record)) = (choice, seen) else {
+    /// What this very attempt has written needs no second write. What the pod has from
+    /// an earlier attempt is written again. The books do not know which network the
+    /// record tells, and it may be that of another configuration. And a bind that cannot
+    /// get all addresses [gives up](Attempt::give_up) those that it has taken; another
+    /// process may be in the middle of that, and then one of both learns of the other.
+    fn is_due(&self, taking: &Taking) -> bool {
+        let (Choice::Own(ip), Some(record)) = (taking.choice, &taking.seen) else {
             return true;
         };
         let mut written = self.written.iter();
-        let fresh = written.any(|it| it.after.ip == *ip && it.after == *record);
-        let alone = self.claim.claimant.wishes.len() == 1;
-        !self.holding.is_of(record) || !(alone || fresh)
+        let fresh = written
+            .any(|it| it.after.ip == ip && it.after == *record && it.network == taking.network);
+        !(fresh && self.holding.is_of(record))
     }
 
     /// Takes an address from the node of an earlier bind that came to nothing. A
@@ -159,15 +176,4 @@ impl Attempt<'_> {
             let _ = self.binder.cloud.unassign(&record.node, record.ip).await;
         }
     }
-}
-
-/// What the node needs to set an address up.
-fn info(ledger: &Ledger, ip: IpAddr) -> Option<IpInfo> {
-    let topology = ledger.topology();
-    let entry = topology.entry(topology.entry_of(ip)?);
-    Some(IpInfo {
-        ip: IpNet::new(ip, entry.prefix_len()).ok()?,
-        vlan: entry.vlan(),
-        gateway: entry.gateway(),
-    })
 }

@@ -40,6 +40,8 @@ pub(super) struct Written {
     pub before: Option<Record>,
     /// The record as it was written.
     pub after: Record,
+    /// The network that was written with it.
+    pub network: IpInfo,
 }
 
 impl<'a> Attempt<'a> {

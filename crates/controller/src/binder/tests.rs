@@ -32,6 +32,11 @@ async fn a_pod_gets_an_address_and_its_node() {
     assert_eq!(pod["spec"]["nodeName"], "n1");
     let args = r#"{"common":{"ipinfos":[{"ip":"10.0.70.2/24","vlan":2,"gateway":"10.0.70.1"}]},"other":{"x":[1]}}"#;
     assert_eq!(pod["metadata"]["annotations"][names::ARGS], args);
+    // Where whoever can edit the pod cannot write.
+    assert_eq!(
+        record["metadata"]["annotations"]["floe.dev/network"],
+        r#"{"ip":"10.0.70.2/24","vlan":2,"gateway":"10.0.70.1","uid":"uid-a"}"#
+    );
     let promise = binder.store.read(|it| it.ledger().promises().count());
     assert_eq!(promise, 0, "nothing is set aside any more");
 

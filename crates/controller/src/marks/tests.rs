@@ -98,3 +98,51 @@ async fn a_record_names_its_node_in_a_label() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_record_of_a_pod_gets_the_network_that_it_lacks() {
+    let network = "floe.dev/network";
+    let given = |ip: &str, uid: &str| {
+        format!(r#"{{"ip":"{ip}/24","vlan":99,"gateway":"10.0.70.9","uid":"{uid}"}}"#)
+    };
+    let scene = Scene::start(|server| {
+        server.put(FIPS, fip("10.0.70.2", "sts_ns_a_a-0", 2, "u"));
+        let mut told = fip("10.0.70.3", "sts_ns_a_a-1", 2, "v");
+        told["metadata"]["annotations"] = json!({ network: given("10.0.70.3", "v") });
+        server.put(FIPS, told);
+        // What galaxy has handed on, and what somebody has spoilt.
+        let mut old = fip("10.0.70.5", "sts_ns_a_a-3", 2, "new");
+        old["metadata"]["annotations"] = json!({ network: given("10.0.70.5", "old") });
+        server.put(FIPS, old);
+        let mut spoilt = fip("10.0.70.6", "sts_ns_a_a-4", 2, "x");
+        spoilt["metadata"]["annotations"] = json!({ network: "mine" });
+        server.put(FIPS, spoilt);
+        server.put(FIPS, fip("10.0.70.4", "sts_ns_a_a-2", 2, ""));
+        server.put(FIPS, fip("10.99.0.1", "sts_ns_b_b-0", 2, "w"));
+    })
+    .await;
+    tokio::spawn(scene.marker().run(scene.stop.clone()));
+    let told = |ip: &str| {
+        let object = scene.server.object(FIPS, ip).unwrap();
+        object["metadata"]["annotations"][network].clone()
+    };
+    let follows = |ip: &str| {
+        let text = told(ip).as_str().unwrap_or_default().to_owned();
+        text.starts_with(&format!(r#"{{"ip":"{ip}/24","#)) && !text.contains("99")
+    };
+    until("the networks are told", || {
+        ["10.0.70.2", "10.0.70.5", "10.0.70.6"]
+            .into_iter()
+            .all(follows)
+    })
+    .await;
+    until("the last one is marked", || is_marked(&scene, "10.99.0.1")).await;
+    assert_eq!(told("10.0.70.3"), given("10.0.70.3", "v"));
+    assert_eq!(told("10.0.70.4"), json!(null), "nobody has it");
+    assert_eq!(told("10.99.0.1"), json!(null), "nobody knows it");
+
+    // What cannot be told is not tried again and again.
+    let calls = scene.server.state().calls.len();
+    pass(120).await;
+    assert_eq!(scene.server.state().calls.len(), calls);
+}

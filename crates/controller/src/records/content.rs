@@ -4,9 +4,14 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use floe_api::{
     galaxy::{FloatingIP, FloatingIPSpec},
-    labels,
+    labels::{self, Given},
 };
-use floe_core::ipam::{ledger::Record, state::State};
+use floe_core::ipam::{
+    args::IpInfo,
+    ledger::{Ledger, Record},
+    state::State,
+};
+use ipnet::IpNet;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -15,13 +20,33 @@ use super::Holding;
 /// The value of the label, which means nothing.
 const OUTSIDE: &str = "true";
 
+/// What a node needs to set an address up, as the configuration says; `None` for an
+/// address that it does not have.
+pub fn network(ledger: &Ledger, ip: IpAddr) -> Option<IpInfo> {
+    let topology = ledger.topology();
+    let entry = topology.entry(topology.entry_of(ip)?);
+    Some(IpInfo {
+        ip: IpNet::new(ip, entry.prefix_len()).ok()?,
+        vlan: entry.vlan(),
+        gateway: entry.gateway(),
+    })
+}
+
 /// A new object.
-pub(super) fn object(ip: IpAddr, holding: &Holding, outside: bool, now: Timestamp) -> FloatingIP {
+pub(super) fn object(
+    ip: IpAddr,
+    holding: &Holding,
+    network: Option<&IpInfo>,
+    outside: bool,
+    now: Timestamp,
+) -> FloatingIP {
     let mut object = FloatingIP::new(ip, spec(holding, seconds(now)));
     let annotations = object.metadata.annotations.get_or_insert_default();
     for (name, value) in notes(holding) {
         annotations.extend(value.map(|value| (name.to_owned(), value)));
     }
+    let given = given(network, &holding.place.uid);
+    annotations.extend(given.map(|it| (labels::NETWORK.to_owned(), it.value())));
     let mark = outside.then(|| OUTSIDE.to_owned());
     let node = labels::node_label(&holding.place.node_name);
     let marks = [(labels::OUTSIDE_CONFIGURATION, mark), (labels::NODE, node)];
@@ -43,10 +68,12 @@ pub(super) fn reserve(object: &mut FloatingIP) {
 }
 
 /// The changes that give an address to another holder. The mark of an address
-/// outside of the configuration stays until the address is inside again.
+/// outside of the configuration stays until the address is inside again. What the pod
+/// was given stays as long as the address is the same pod's.
 pub(super) fn patch(
     seen: &Record,
     holding: &Holding,
+    network: Option<&IpInfo>,
     version: &str,
     outside: bool,
     now: Timestamp,
@@ -54,6 +81,11 @@ pub(super) fn patch(
     let mut annotations = json!({ labels::ADDRESS: seen.ip.to_canonical().to_string() });
     for (name, value) in notes(holding) {
         annotations[name] = json!(value);
+    }
+    let same_pod = !holding.place.uid.is_empty() && holding.place.uid == seen.uid;
+    if network.is_some() || !same_pod {
+        let given = given(network, &holding.place.uid);
+        annotations[labels::NETWORK] = json!(given.map(|it| it.value()));
     }
     let mut patch = json!({
         "metadata": {
@@ -68,27 +100,54 @@ pub(super) fn patch(
     patch
 }
 
-/// The changes that make the labels of a record true.
-pub(super) fn mark(version: &str, outside: bool, node: &str) -> Value {
+/// The changes that make the labels of a record true, and tell the network of its pod
+/// if nobody did.
+pub(super) fn mark(seen: &Record, version: &str, outside: bool, network: Option<&IpInfo>) -> Value {
     let labels = json!({
         labels::OUTSIDE_CONFIGURATION: outside.then_some(OUTSIDE),
-        labels::NODE: labels::node_label(node),
+        labels::NODE: labels::node_label(&seen.node),
     });
-    json!({ "metadata": { "resourceVersion": version, "labels": labels } })
+    let mut metadata = json!({ "resourceVersion": version, "labels": labels });
+    if let Some(given) = given(network, &seen.uid) {
+        metadata["annotations"] = json!({ labels::NETWORK: given.value() });
+    }
+    json!({ "metadata": metadata })
 }
 
-/// Whether the labels of an object are true.
-pub(super) fn is_marked(object: &FloatingIP, outside: bool, node: &str) -> bool {
+/// Whether the labels of an object are true, and the network is told that was not.
+pub(super) fn is_marked(
+    seen: &Record,
+    object: &FloatingIP,
+    outside: bool,
+    network: Option<&IpInfo>,
+) -> bool {
     object.is_outside_configuration() == outside
-        && object.node_label() == labels::node_label(node).as_deref()
+        && object.node_label() == labels::node_label(&seen.node).as_deref()
+        && tells(object, network, &seen.uid)
 }
 
 /// Whether an object says what was to be written.
-pub(super) fn says(object: &FloatingIP, holding: &Holding) -> bool {
+pub(super) fn says(object: &FloatingIP, holding: &Holding, network: Option<&IpInfo>) -> bool {
     let place = object.spec.place();
-    object.spec.holder() == holding.key
+    tells(object, network, &holding.place.uid)
+        && object.spec.holder() == holding.key
         && place.attribute == holding.place
         && object.spec.release_policy() == holding.policy
+}
+
+/// What is to be written about the network of a pod.
+fn given(network: Option<&IpInfo>, uid: &str) -> Option<Given> {
+    network.map(|info| Given {
+        info: *info,
+        uid: uid.to_owned(),
+    })
+}
+
+/// Whether an object has the network that was to be written, if one was.
+fn tells(object: &FloatingIP, network: Option<&IpInfo>, uid: &str) -> bool {
+    let annotations = object.metadata.annotations.as_ref();
+    let value = annotations.and_then(|all| all.get(labels::NETWORK));
+    network.is_none() || value.and_then(|value| Given::parse(value)) == given(network, uid)
 }
 
 fn spec(holding: &Holding, updated: Timestamp) -> FloatingIPSpec {

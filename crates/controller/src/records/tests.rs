@@ -410,10 +410,12 @@ async fn versions_need_not_be_numbers() {
 }
 
 #[tokio::test]
-async fn a_mark_changes_nothing_else() {
+async fn a_mark_adds_the_network_that_is_missing_and_changes_nothing_else() {
     let case = Case::new();
     let seen = case.held("10.0.70.5");
     let mut want = case.object("10.0.70.5").unwrap();
+    want["metadata"]["annotations"][labels::NETWORK] =
+        json!(r#"{"ip":"10.0.70.5/24","vlan":0,"gateway":"10.0.70.1","uid":"u0"}"#);
     case.records.mark(&seen, false).await.unwrap();
     let object = case.object("10.0.70.5").unwrap();
     want["metadata"]["labels"] = json!({ "team": "a", labels::NODE: "n0" });
@@ -430,4 +432,54 @@ async fn a_mark_changes_nothing_else() {
     );
     // Again it is a change of nothing, in the version that came of the last one.
     case.records.mark(&seen, true).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_network_stays_with_its_pod_and_goes_with_it() {
+    let case = Case::new();
+    let text = r#"{"ip":"10.0.70.5/24","vlan":7,"gateway":"10.0.70.3","uid":"u1"}"#;
+    let given = labels::Given::parse(text).unwrap();
+    let seen = case.held("10.0.70.5");
+    let network = || {
+        let annotations = case.object("10.0.70.5").unwrap()["metadata"]["annotations"].clone();
+        let value = annotations[labels::NETWORK].as_str();
+        value.map(|value| labels::Given::parse(value).unwrap())
+    };
+    let gift = Gift::Held(&seen);
+    let bound = holding("n1", "u1");
+    let written = case.records.give(gift, &bound, Some(&given.info), |_| ());
+    written.await.unwrap();
+    assert_eq!(network().as_ref(), Some(&given));
+
+    // The marker leaves alone what is there, whatever the configuration says by now.
+    let seen = case.record("10.0.70.5").unwrap();
+    case.records.mark(&seen, false).await.unwrap();
+    assert_eq!(network().as_ref(), Some(&given));
+    let elsewhere = holding("n2", "u1");
+    case.records.change(&seen, &elsewhere).await.unwrap();
+    assert_eq!(network().as_ref(), Some(&given));
+
+    // Another pod was told something of its own, which nobody here knows.
+    let seen = case.record("10.0.70.5").unwrap();
+    case.records
+        .change(&seen, &holding("n2", "u2"))
+        .await
+        .unwrap();
+    assert_eq!(network(), None);
+    let seen = case.record("10.0.70.5").unwrap();
+    case.records.mark(&seen, false).await.unwrap();
+    assert_eq!(
+        network().map(|it| (it.info.vlan, it.uid)),
+        Some((0, "u2".into()))
+    );
+    case.records
+        .change(&case.record("10.0.70.5").unwrap(), &spare())
+        .await
+        .unwrap();
+    assert_eq!(network(), None);
+    case.records
+        .mark(&case.record("10.0.70.5").unwrap(), false)
+        .await
+        .unwrap();
+    assert_eq!(network(), None, "nobody has it");
 }

@@ -7,7 +7,7 @@ use std::{
 
 use floe_api::{
     galaxy::{FloatingIP, Pool},
-    labels,
+    labels::{self, Given},
 };
 use floe_core::{
     addr::name,
@@ -47,6 +47,8 @@ pub struct Books {
     marked: BTreeSet<IpAddr>,
     /// Records whose label names another node than they do.
     misplaced: BTreeSet<IpAddr>,
+    /// Records of pods that do not say which network the pod was given.
+    bare: BTreeSet<IpAddr>,
     tally: Tally,
     pools: BTreeMap<PoolKey, Pool>,
     pool_order: Order<PoolKey>,
@@ -94,6 +96,7 @@ impl Books {
             named: Named::default(),
             marked: BTreeSet::new(),
             misplaced: BTreeSet::new(),
+            bare: BTreeSet::new(),
             tally: Tally::default(),
             pools: BTreeMap::new(),
             pool_order: Order::default(),
@@ -130,6 +133,11 @@ impl Books {
     /// Whether the label of a record names another node than the record does.
     pub fn is_misplaced(&self, ip: IpAddr) -> bool {
         self.misplaced.contains(&ip)
+    }
+
+    /// Whether the record of a pod does not say which network the pod was given.
+    pub fn is_bare(&self, ip: IpAddr) -> bool {
+        self.bare.contains(&ip)
     }
 
     /// Sets places and addresses aside for a pod, or takes that back.
@@ -228,6 +236,14 @@ impl Books {
             self.misplaced.remove(&ip);
         } else {
             self.misplaced.insert(ip);
+        }
+        let annotations = metadata.annotations.as_ref();
+        let network = annotations.and_then(|all| all.get(labels::NETWORK));
+        let given = network.and_then(|value| Given::parse(value));
+        if record.uid.is_empty() || given.is_some_and(|it| it.uid == record.uid) {
+            self.bare.remove(&ip);
+        } else {
+            self.bare.insert(ip);
         }
         let before = self.ledger.record(ip);
         let same = before.is_some_and(|before| {
@@ -328,6 +344,7 @@ impl Books {
         self.strange.remove(&name::name(ip));
         self.marked.remove(&ip);
         self.misplaced.remove(&ip);
+        self.bare.remove(&ip);
         if let Some(record) = self.ledger.forget(ip) {
             self.named.remove(&record.key, ip);
             *self.tally.place(&self.ledger, ip) -= 1;

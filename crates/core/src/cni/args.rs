@@ -150,7 +150,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Refuses lists that no node could set up, before anything is touched.
-fn check(infos: &[IpInfo]) -> Result<(), CniArgsError> {
+pub fn check(infos: &[IpInfo]) -> Result<(), CniArgsError> {
     let refuse = |why: String| Err(CniArgsError::Addresses(why));
     if infos.is_empty() {
         return Err(CniArgsError::NoAddresses);

@@ -62,7 +62,7 @@ pub enum Code {
 /// Reasons that do not belong to a code alone, of the plugins and of the agent. An error
 /// that one part of floe hands on from another keeps its reason only if it is here or the
 /// reason of a code; of any other the text stays, but it counts as `DelegateFailed`.
-const REASONS: [&str; 44] = [
+const REASONS: [&str; 48] = [
     NO_ADDRESS,
     "InvalidArgs",
     "InvalidIpInfos",
@@ -79,6 +79,10 @@ const REASONS: [&str; 44] = [
     "LinkNameTaken",
     "NetlinkFailed",
     "MoveFailed",
+    "GatewayOutOfReach",
+    "MultipathRoute",
+    "RouteUnknown",
+    "BridgeTaken",
     "NoBridge",
     "NoHostAddress",
     "NoVlanDevice",

@@ -71,11 +71,6 @@ pub fn underlay_suffix(number: usize) -> String {
     format!("-u{number}")
 }
 
-/// The name of a macvlan or ipvlan before it is in its pod.
-pub fn temporary(container: &str) -> String {
-    format!("mv-{}", front(container, ID))
-}
-
 /// The name of a veth on the host, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostVeth<'a> {

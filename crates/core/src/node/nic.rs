@@ -27,7 +27,7 @@ pub struct Nic {
     /// The subnets of the addresses are not among them: the kernel adds those.
     pub routes: Vec<NicRoute>,
     /// Routes in the interface's own table, for what is sent from its addresses.
-    /// `None` when the pod has a single interface.
+    /// `None` when the pod has no other interface.
     pub own_table: Option<OwnTable>,
 }
 
@@ -86,7 +86,8 @@ pub fn plan(addresses: &[IpInfo], ifname: &str, routing: Routing) -> Vec<Nic> {
 ///   interface: `eth1`, `eth2`, and so on, whatever is free.
 /// - The number of an interface is the one that ends its name, or the next that is
 ///   free. So the devices of two networks of one pod do not collide.
-/// - With several interfaces, each has its own routing table.
+/// - With several interfaces in the pod, each that is made here has its own routing
+///   table. The main one leads to whoever came first.
 /// - In the main table the first address of each family has the default route,
 ///   except with [`Routing::Vlan`] and exactly two IPv4 addresses: there the second
 ///   has it, and the first has the private networks.
@@ -105,6 +106,7 @@ pub fn plan_beside(
 ) -> Vec<Nic> {
     let mut nics: Vec<Nic> = Vec::new();
     let mut in_use = in_use.clone();
+    let is_alone = in_use.names.iter().all(|name| name == LOOPBACK);
     for info in once_each(addresses) {
         let room = nics.iter_mut().find(|nic| has_room(nic, &info));
         if let Some(nic) = room {
@@ -134,13 +136,16 @@ pub fn plan_beside(
             nic.routes.extend(routes);
         }
     }
-    if nics.len() > 1 {
+    if nics.len() > 1 || !is_alone {
         for nic in &mut nics {
             nic.own_table = Some(own_table(nic.number, &nic.addresses));
         }
     }
     nics
 }
+
+/// The interface that every pod has.
+const LOOPBACK: &str = "lo";
 
 /// The number of the first own table, and the priority of its rules.
 const FIRST_TABLE: u32 = 1000;

@@ -134,14 +134,12 @@ impl NetworkConfig {
     /// What to give to the plugin at this place, in a form of its own that the caller
     /// may change; nothing when there is no such place.
     ///
-    /// `previous` is the result of the plugin before, if there was one, in the form of
-    /// [`NetworkConfig::version`]. `runtime` is the version that the runtime speaks and
-    /// `runtime_config` the `runtimeConfig` that it gave; a plugin gets of it what its
-    /// `capabilities` ask for.
+    /// `runtime` is the version that the runtime speaks and `runtime_config` the
+    /// `runtimeConfig` that it gave; a plugin gets of it what its `capabilities` ask for.
+    /// It has no `prevResult`: the caller knows the result of the plugin before.
     pub fn plugin_config(
         &self,
         index: usize,
-        previous: Option<&Value>,
         runtime: &str,
         runtime_config: Option<&Map<String, Value>>,
     ) -> Option<Map<String, Value>> {
@@ -149,9 +147,6 @@ impl NetworkConfig {
         conf.insert("name".into(), self.name.clone().into());
         conf.insert("cniVersion".into(), self.version(runtime).into());
         conf.remove("prevResult");
-        if let Some(previous) = previous {
-            conf.insert("prevResult".into(), previous.clone());
-        }
         let wanted = conf.get("capabilities").and_then(Value::as_object);
         let granted: Map<String, Value> = runtime_config
             .into_iter()

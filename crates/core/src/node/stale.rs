@@ -37,9 +37,10 @@ pub struct Observation {
     /// The sandboxes of the runtime, alive or not; `None` when it could not be asked.
     /// They must be asked for *after* everything else was gathered.
     pub sandboxes: Option<Vec<Sandbox>>,
-    /// The uids of pods that are to run on this node and have not finished; `None`
-    /// when that is not known.
-    pub pods: Option<BTreeSet<String>>,
+    /// Pods that are to run on this node and have not finished, each with all uids that
+    /// it goes by: the kubelet knows a static pod by another one than the API server.
+    /// `None` when that is not known.
+    pub pods: Option<Vec<BTreeSet<String>>>,
     /// Containers for which an ADD or DEL is under way.
     pub busy: BTreeSet<String>,
     /// State files.
@@ -259,7 +260,7 @@ pub fn decide(seen: &Observation, suspects: &Suspects) -> Plan {
 
 fn believable(seen: &Observation) -> Result<&[Sandbox], Unjudged> {
     let sandboxes = seen.sandboxes.as_deref().ok_or(Unjudged::NoAnswer)?;
-    let no_pods = seen.pods.as_ref().is_some_and(BTreeSet::is_empty);
+    let no_pods = seen.pods.as_ref().is_some_and(Vec::is_empty);
     if sandboxes.is_empty() && !no_pods {
         return Err(Unjudged::NothingListed);
     }
@@ -327,7 +328,9 @@ fn is_missing(state: &StateFile, seen: &Observation, sandboxes: &[Sandbox]) -> b
     let (Some(uid), Some(pods)) = (&state.pod_uid, &seen.pods) else {
         return false;
     };
-    pods.contains(uid) && !sandboxes.iter().any(|sandbox| sandbox.pod_uid == *uid)
+    let runs = |uids: &BTreeSet<String>| sandboxes.iter().any(|it| uids.contains(&it.pod_uid));
+    let mut its_own = pods.iter().filter(|uids| uids.contains(uid));
+    its_own.any(|uids| !runs(uids))
 }
 
 impl Owner {

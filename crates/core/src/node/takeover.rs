@@ -25,6 +25,16 @@ pub struct Attachment {
     pub ip: IpAddr,
 }
 
+/// The node on which is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Here<'a> {
+    /// Its name, as far as it is known.
+    pub node: &'a str,
+    /// Whether the cluster has a node of this name. Under a wrong name everything
+    /// would seem to be elsewhere.
+    pub is_confirmed: bool,
+}
+
 /// What a record says about who has its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -89,14 +99,30 @@ pub enum Oddity {
         /// The node in the record.
         node: String,
     },
+    /// The record names another node, and nothing else says that the address has moved.
+    /// But it is not sure what this node is called.
+    #[error("the record names node {node:?}, and whether this is another one is not known")]
+    NodeUnconfirmed {
+        /// The node in the record.
+        node: String,
+    },
+    /// Somebody else has the address, and the pod that lost it cannot be reached.
+    #[error("{key} has the address by now, but the namespace of this pod cannot be found")]
+    OutOfReach {
+        /// The key of the record.
+        key: HolderKey,
+    },
 }
+
+/// The reason under which an address is taken off.
+pub const MOVED_AWAY: &str = "AddressMovedAway";
 
 impl Verdict {
     /// The stable reason for logs, events and metrics; nothing to say without one.
     pub fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Keep | Self::Read => None,
-            Self::TakeOff(_) => Some("AddressMovedAway"),
+            Self::TakeOff(_) => Some(MOVED_AWAY),
             Self::Report(oddity) => Some(oddity.reason()),
         }
     }
@@ -109,25 +135,22 @@ impl Oddity {
             Self::RecordGone => "RecordGone",
             Self::RecordIdle { .. } => "RecordIdle",
             Self::RecordContradicts { .. } => "RecordContradicts",
+            Self::NodeUnconfirmed { .. } => "NodeUnconfirmed",
+            Self::OutOfReach { .. } => "PodOutOfReach",
         }
     }
 }
 
 /// Judges every configured address. `evidence` has what is known of each; an address
-/// that it lacks is one that the watch does not show. With `trust_annotations` the
-/// records decide nothing on this node, and nothing is judged.
+/// that it lacks is one that the watch does not show.
 ///
 /// # Guarantees
 /// [`Verdict::TakeOff`] and [`Verdict::Report`] rest on direct reads only.
 pub fn judge(
     attachments: &[Attachment],
     evidence: &BTreeMap<IpAddr, Evidence>,
-    node: &str,
-    trust_annotations: bool,
+    here: Here<'_>,
 ) -> Vec<Judgement> {
-    if trust_annotations {
-        return Vec::new();
-    }
     let judged = attachments.iter().map(|attachment| {
         let ip = canonical(attachment.ip);
         let known = evidence
@@ -135,8 +158,8 @@ pub fn judge(
             .or_else(|| evidence.get(&attachment.ip))
             .unwrap_or(&Evidence::Watched(None));
         let verdict = match known {
-            Evidence::Read(seen) => decide(attachment, seen.as_ref(), node),
-            Evidence::Watched(seen) => match decide(attachment, seen.as_ref(), node) {
+            Evidence::Read(seen) => decide(attachment, seen.as_ref(), here),
+            Evidence::Watched(seen) => match decide(attachment, seen.as_ref(), here) {
                 Verdict::Keep => Verdict::Keep,
                 Verdict::Read | Verdict::TakeOff(_) | Verdict::Report(_) => Verdict::Read,
             },
@@ -149,14 +172,22 @@ pub fn judge(
     judged.collect()
 }
 
-fn decide(attachment: &Attachment, seen: Option<&Seen>, node: &str) -> Verdict {
+fn decide(attachment: &Attachment, seen: Option<&Seen>, here: Here<'_>) -> Verdict {
     let Some(seen) = seen else {
         return Verdict::Report(Oddity::RecordGone);
     };
     let moved = || Verdict::TakeOff(seen.clone());
-    let elsewhere = !seen.node.is_empty() && seen.node != node;
+    let elsewhere = !seen.node.is_empty() && seen.node != here.node;
+    // The name of a node alone takes an address off only if this node's is sure.
+    let by_node = || {
+        if here.is_confirmed {
+            return moved();
+        }
+        let node = seen.node.clone();
+        Verdict::Report(Oddity::NodeUnconfirmed { node })
+    };
     let Some(pod) = &attachment.pod else {
-        return if elsewhere { moved() } else { Verdict::Keep };
+        return if elsewhere { by_node() } else { Verdict::Keep };
     };
     let named = seen.key.names_pod(&pod.namespace, &pod.name);
     if !seen.uid.is_empty() && !pod.uid.is_empty() {
@@ -170,8 +201,10 @@ fn decide(attachment: &Attachment, seen: Option<&Seen>, node: &str) -> Verdict {
         };
     }
     let names_another = !named && seen.key.parts().is_some_and(|key| !key.pod.is_empty());
-    if elsewhere || names_another {
+    if names_another {
         moved()
+    } else if elsewhere {
+        by_node()
     } else if named {
         Verdict::Keep
     } else {

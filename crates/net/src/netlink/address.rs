@@ -1,5 +1,10 @@
 //! Addresses of links.
 
+mod moved;
+
+use std::net::IpAddr;
+
+use floe_core::node::moves::Lifetime;
 use ipnet::IpNet;
 use nix::libc;
 
@@ -9,9 +14,12 @@ use super::{
 };
 
 const IFA_FLAGS: u16 = 8;
+const IFA_METRIC: u16 = 9;
 const NO_DUPLICATE_DETECTION: u32 = 0x02;
 const PERMANENT: u32 = 0x80;
 const NO_PREFIX_ROUTE: u32 = 0x200;
+/// Of a time that never comes.
+const FOR_EVER: u32 = u32::MAX;
 
 /// An address of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,10 +39,15 @@ pub struct Address {
 impl Netlink {
     /// All addresses, of one link if it is given; a link that is gone has none.
     pub fn addresses(&mut self, link: Option<u32>) -> Result<Vec<Address>, NetlinkError> {
+        let seen = self.seen_addresses(link)?;
+        Ok(seen.into_iter().map(|it| it.address).collect())
+    }
+
+    fn seen_addresses(&mut self, link: Option<u32>) -> Result<Vec<Seen>, NetlinkError> {
         let request = || Request::new(libc::RTM_GETADDR, 0, &header(0, 0, 0, 0, link.unwrap_or(0)));
         let listed = self.socket.list(request, "addresses", |bytes| {
             // Older kernels send those of all links.
-            Ok(read(bytes)?.filter(|address| link.is_none_or(|link| address.link == link)))
+            Ok(read(bytes)?.filter(|it| link.is_none_or(|link| it.address.link == link)))
         });
         match listed {
             Err(error) if error.errno() == Some(libc::ENODEV) => Ok(Vec::new()),
@@ -45,28 +58,20 @@ impl Netlink {
     /// Adds an address, of IPv6 without the kernel's duplicate detection; whether
     /// it was not there already. One added here never goes by itself.
     pub fn add_address(&mut self, address: &Address) -> Result<bool, NetlinkError> {
-        let ip = address.net.addr();
-        let mut flags = 0;
-        if ip.is_ipv6() {
-            flags |= NO_DUPLICATE_DETECTION;
-        }
-        if address.no_prefix_route {
-            flags |= NO_PREFIX_ROUTE;
-        }
-        let header = header(
-            family_of(ip),
-            address.net.prefix_len(),
-            0,
-            address.scope,
-            address.link,
-        );
-        let exclusive = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        let request = Request::new(libc::RTM_NEWADDR, exclusive, &header)
-            .put_ip(libc::IFA_LOCAL, ip)
-            .put_ip(libc::IFA_ADDRESS, ip)
-            .put_u32(IFA_FLAGS, flags);
+        let plain = Seen {
+            address: *address,
+            peer: None,
+            broadcast: None,
+            metric: 0,
+            lifetime: None,
+        };
+        self.add_seen(&plain)
+    }
+
+    fn add_seen(&mut self, seen: &Seen) -> Result<bool, NetlinkError> {
+        let address = seen.address;
         let what = || format!("add {} to link {}", address.net, address.link);
-        done_unless(self.socket.tell(request, what), &[libc::EEXIST])
+        done_unless(self.socket.tell(new(seen), what), &[libc::EEXIST])
     }
 
     /// Removes an address; whether it was there.
@@ -83,25 +88,77 @@ impl Netlink {
     }
 }
 
+/// An address with all that the kernel has to know to make it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    address: Address,
+    peer: Option<IpAddr>,
+    broadcast: Option<IpAddr>,
+    metric: u32,
+    lifetime: Option<Lifetime>,
+}
+
 /// `struct ifaddrmsg`.
 fn header(family: u8, length: u8, flags: u8, scope: u8, link: u32) -> [u8; 8] {
     let [a, b, c, d] = link.to_ne_bytes();
     [family, length, flags, scope, a, b, c, d]
 }
 
-fn read(bytes: &[u8]) -> Result<Option<Address>, NetlinkError> {
+fn new(seen: &Seen) -> Request {
+    let Address {
+        link, net, scope, ..
+    } = seen.address;
+    let ip = net.addr();
+    let mut flags = 0;
+    if ip.is_ipv6() {
+        flags |= NO_DUPLICATE_DETECTION;
+    }
+    if seen.address.no_prefix_route {
+        flags |= NO_PREFIX_ROUTE;
+    }
+    let header = header(family_of(ip), net.prefix_len(), 0, scope, link);
+    let exclusive = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    Request::new(libc::RTM_NEWADDR, exclusive, &header)
+        .put_ip(libc::IFA_LOCAL, ip)
+        .put_ip(libc::IFA_ADDRESS, seen.peer.unwrap_or(ip))
+        .put_u32(IFA_FLAGS, flags)
+        .with(seen.broadcast, |request, it| {
+            request.put_ip(libc::IFA_BROADCAST, it)
+        })
+        .with(Some(seen.metric).filter(|it| *it > 0), |request, it| {
+            request.put_u32(IFA_METRIC, it)
+        })
+        .with(seen.lifetime, |request, it| {
+            // `struct ifa_cacheinfo`, of which the rest is the kernel's.
+            let mut value = [0; 16];
+            value[..4].copy_from_slice(&it.preferred.to_ne_bytes());
+            value[4..8].copy_from_slice(&it.valid.to_ne_bytes());
+            request.put(libc::IFA_CACHEINFO, &value)
+        })
+}
+
+pub(super) fn read(bytes: &[u8]) -> Result<Option<Seen>, NetlinkError> {
     let (header, rest) = body::<8>(bytes)?;
     let [family, length, flags, scope, link @ ..] = header;
     if ![V4, V6].contains(family) {
         return Ok(None);
     }
-    let (mut local, mut other) = (None, None);
+    let (mut local, mut other, mut broadcast) = (None, None, None);
+    let (mut metric, mut lifetime) = (0, None);
     let mut flags = u32::from(*flags);
     attributes(rest, |kind, value| {
         match kind {
             libc::IFA_LOCAL => local = Some(ip_of(value)?),
             libc::IFA_ADDRESS => other = Some(ip_of(value)?),
+            libc::IFA_BROADCAST => broadcast = Some(ip_of(value)?),
+            libc::IFA_CACHEINFO => {
+                lifetime = Some(Lifetime {
+                    preferred: u32_of(value)?,
+                    valid: u32_of(value.get(4..).unwrap_or_default())?,
+                });
+            }
             IFA_FLAGS => flags = u32_of(value)?,
+            IFA_METRIC => metric = u32_of(value)?,
             _ => {}
         }
         Ok(())
@@ -112,11 +169,20 @@ fn read(bytes: &[u8]) -> Result<Option<Address>, NetlinkError> {
     };
     let net = IpNet::new(ip, *length)
         .map_err(|error| NetlinkError::Malformed(format!("address {ip}/{length}: {error}")))?;
-    Ok(Some(Address {
-        link: u32_of(link)?,
-        net,
-        scope: *scope,
-        no_prefix_route: flags & NO_PREFIX_ROUTE != 0,
-        is_temporary: flags & PERMANENT == 0,
+    Ok(Some(Seen {
+        address: Address {
+            link: u32_of(link)?,
+            net,
+            scope: *scope,
+            no_prefix_route: flags & NO_PREFIX_ROUTE != 0,
+            is_temporary: flags & PERMANENT == 0,
+        },
+        peer: other.filter(|it| *it != ip),
+        broadcast,
+        metric,
+        lifetime: lifetime.filter(|it| it.valid != FOR_EVER || it.preferred != FOR_EVER),
     }))
 }
+
+#[cfg(test)]
+mod tests;

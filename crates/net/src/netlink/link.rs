@@ -3,6 +3,7 @@
 pub mod make;
 
 use std::{
+    collections::BTreeMap,
     thread,
     time::{Duration, Instant},
 };
@@ -19,9 +20,19 @@ use super::{
 const NAME_LIMIT: usize = 15;
 /// Counters are dear and not wanted: `RTEXT_FILTER_SKIP_STATS`.
 const WITHOUT_COUNTERS: u32 = 1 << 3;
+/// With their virtual functions: `RTEXT_FILTER_VF`.
+const WITH_FUNCTIONS: u32 = 1;
 const VLAN_ID: u16 = 1;
+const VF_VLAN: u16 = 2;
+const PORT_STATE: u16 = 1;
+/// `BR_STATE_FORWARDING`.
+const FORWARDING: u8 = 3;
 
 /// A link as it is.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each of them is a separate fact"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its index in its namespace.
@@ -40,6 +51,9 @@ pub struct Link {
     pub has_carrier: bool,
     /// The index of its bridge.
     pub master: Option<u32>,
+    /// Whether its bridge lets no frames pass through it: spanning tree makes it wait,
+    /// or has closed it.
+    pub is_blocked: bool,
     /// The index of the link below it or, of a veth, of its peer; see `is_elsewhere`.
     pub parent: Option<u32>,
     /// Whether `parent` is an index of another namespace.
@@ -126,6 +140,14 @@ impl Netlink {
         }
     }
 
+    /// The VLANs of the virtual functions of a card, by their numbers; 0 is none.
+    pub fn function_vlans(&mut self, index: u32) -> Result<BTreeMap<u32, u16>, NetlinkError> {
+        let request = Request::new(libc::RTM_GETLINK, 0, &header(index, 0, 0))
+            .put_u32(libc::IFLA_EXT_MASK, WITH_FUNCTIONS | WITHOUT_COUNTERS);
+        let what = || format!("look up functions of link {index}");
+        self.socket.get(request, what, read_functions)
+    }
+
     /// Removes a link; whether it was there.
     pub fn remove(&mut self, index: u32) -> Result<bool, NetlinkError> {
         if index == 0 {
@@ -159,7 +181,7 @@ fn found(answer: Result<Link, NetlinkError>) -> Result<Option<Link>, NetlinkErro
     }
 }
 
-fn read(bytes: &[u8]) -> Result<Link, NetlinkError> {
+pub(super) fn read(bytes: &[u8]) -> Result<Link, NetlinkError> {
     let (header, rest) = body::<16>(bytes)?;
     let is_ethernet = u16_of(&header[2..])? == libc::ARPHRD_ETHER;
     let flags = u32_of(&header[8..])?;
@@ -173,6 +195,7 @@ fn read(bytes: &[u8]) -> Result<Link, NetlinkError> {
         is_up: has(libc::IFF_UP),
         has_carrier: has(libc::IFF_LOWER_UP) && has(libc::IFF_RUNNING),
         master: None,
+        is_blocked: false,
         parent: None,
         is_elsewhere: false,
         kind: LinkKind::Other(String::new()),
@@ -186,12 +209,36 @@ fn read(bytes: &[u8]) -> Result<Link, NetlinkError> {
             libc::IFLA_MASTER => link.master = Some(u32_of(value)?).filter(|at| *at != 0),
             libc::IFLA_LINK => link.parent = Some(u32_of(value)?).filter(|at| *at != 0),
             libc::IFLA_LINK_NETNSID => link.is_elsewhere = true,
-            libc::IFLA_LINKINFO => link.kind = read_kind(value)?,
+            libc::IFLA_LINKINFO => {
+                link.kind = read_kind(value)?;
+                link.is_blocked = is_blocked(value)?;
+            }
             _ => {}
         }
         Ok(())
     })?;
     Ok(link)
+}
+
+pub(super) fn read_functions(bytes: &[u8]) -> Result<BTreeMap<u32, u16>, NetlinkError> {
+    let (_, rest) = body::<16>(bytes)?;
+    let mut vlans = BTreeMap::new();
+    attributes(rest, |kind, list| {
+        if kind != libc::IFLA_VFINFO_LIST {
+            return Ok(());
+        }
+        attributes(list, |_, function| {
+            attributes(function, |kind, value| {
+                if kind == VF_VLAN {
+                    let (number, rest) = body::<4>(value)?;
+                    let vlan = u16::try_from(u32_of(rest)?).unwrap_or_default();
+                    vlans.insert(u32::from_ne_bytes(*number), vlan);
+                }
+                Ok(())
+            })
+        })
+    })?;
+    Ok(vlans)
 }
 
 fn read_kind(info: &[u8]) -> Result<LinkKind, NetlinkError> {
@@ -214,6 +261,27 @@ fn read_kind(info: &[u8]) -> Result<LinkKind, NetlinkError> {
         "ipvlan" => LinkKind::Ipvlan,
         _ => LinkKind::Other(name),
     })
+}
+
+/// Whether a link is a port of a bridge that passes nothing on.
+fn is_blocked(info: &[u8]) -> Result<bool, NetlinkError> {
+    let (mut is_port, mut data) = (false, [].as_slice());
+    attributes(info, |kind, value| {
+        match kind {
+            libc::IFLA_INFO_SLAVE_KIND => is_port = text_of(value) == "bridge",
+            libc::IFLA_INFO_SLAVE_DATA => data = value,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let mut state = None;
+    attributes(data, |kind, value| {
+        if kind == PORT_STATE {
+            state = value.first().copied();
+        }
+        Ok(())
+    })?;
+    Ok(is_port && state.is_some_and(|state| state != FORWARDING))
 }
 
 fn read_vlan(data: &[u8]) -> Result<u16, NetlinkError> {

@@ -89,7 +89,7 @@ fn header(family: u8, link: u32, state: u16, flags: u8) -> [u8; 12] {
     header
 }
 
-fn read(bytes: &[u8]) -> Result<Option<Neighbour>, NetlinkError> {
+pub(super) fn read(bytes: &[u8]) -> Result<Option<Neighbour>, NetlinkError> {
     let (header, rest) = body::<12>(bytes)?;
     let state = u16_of(&header[8..])?;
     let is_proxy = header[10] & PROXY != 0;

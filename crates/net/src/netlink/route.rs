@@ -1,8 +1,11 @@
 //! Routes.
 
+pub mod moved;
+
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use moved::Extras;
 use nix::libc;
 
 use super::{
@@ -45,11 +48,13 @@ impl Netlink {
     /// this host's own addresses and broadcasts, nor those that refuse. One with several
     /// next hops is several routes.
     pub fn routes(&mut self) -> Result<Vec<Route>, NetlinkError> {
+        let seen = self.seen_routes()?;
+        Ok(seen.iter().flat_map(Seen::routes).collect())
+    }
+
+    fn seen_routes(&mut self) -> Result<Vec<Seen>, NetlinkError> {
         let request = || Request::new(libc::RTM_GETROUTE, 0, &[0; 12]);
-        let listed = self
-            .socket
-            .list(request, "routes", |bytes| Ok(Some(read(bytes)?)))?;
-        Ok(listed.into_iter().flatten().collect())
+        self.socket.list(request, "routes", read)
     }
 
     /// Adds a route; whether there was none to the same destination with the same
@@ -58,13 +63,6 @@ impl Netlink {
         let exclusive = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         let told = self.tell_route(libc::RTM_NEWROUTE, exclusive, route, "add");
         done_unless(told, &[libc::EEXIST])
-    }
-
-    /// Adds a route, or changes the one to the same destination with the same metric
-    /// in the same table.
-    pub fn replace_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
-        let replacing = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-        self.tell_route(libc::RTM_NEWROUTE, replacing, route, "set")
     }
 
     /// Removes the route to this destination through this link and next hop, of this
@@ -88,17 +86,21 @@ impl Netlink {
         route: &Route,
         verb: &str,
     ) -> Result<(), NetlinkError> {
-        self.socket.tell(message(kind, flags, route), || {
-            let Route { dst, link, .. } = route;
-            match route.gateway {
-                Some(gateway) => format!("{verb} the route to {dst} via {gateway} of link {link}"),
-                None => format!("{verb} the route to {dst} of link {link}"),
-            }
-        })
+        self.socket
+            .tell(message(kind, flags, 0, route), || words(verb, route))
     }
 }
 
-fn message(kind: u16, flags: i32, route: &Route) -> Request {
+/// Completes "cannot ...".
+fn words(verb: &str, route: &Route) -> String {
+    let Route { dst, link, .. } = route;
+    match route.gateway {
+        Some(gateway) => format!("{verb} the route to {dst} via {gateway} of link {link}"),
+        None => format!("{verb} the route to {dst} of link {link}"),
+    }
+}
+
+fn message(kind: u16, flags: i32, tos: u8, route: &Route) -> Request {
     let dst = route.dst.trunc();
     let family = family_of(dst.addr());
     // Tables above 255 have their number in an attribute only.
@@ -108,7 +110,7 @@ fn message(kind: u16, flags: i32, route: &Route) -> Request {
         family,
         dst.prefix_len(),
         0,
-        0,
+        tos,
         table,
         route.protocol,
         route.scope,
@@ -148,14 +150,36 @@ fn put_gateway(request: Request, family: u8, gateway: IpAddr) -> Request {
     request.put(RTA_VIA, &value)
 }
 
-/// A route, or several if it has several next hops, or none if it is of no interest.
-fn read(bytes: &[u8]) -> Result<Vec<Route>, NetlinkError> {
+/// A route as the kernel tells it.
+pub(super) struct Seen {
+    /// What all next hops have in common.
+    common: Route,
+    hops: Vec<Hop>,
+    is_multipath: bool,
+    tos: u8,
+    extras: Extras,
+}
+
+impl Seen {
+    /// One route for each next hop.
+    fn routes(&self) -> impl Iterator<Item = Route> {
+        self.hops.iter().map(|hop| Route {
+            gateway: hop.gateway,
+            link: hop.link,
+            on_link: hop.on_link,
+            ..self.common
+        })
+    }
+}
+
+/// A route, or none if it is of no interest.
+pub(super) fn read(bytes: &[u8]) -> Result<Option<Seen>, NetlinkError> {
     let (header, rest) = body::<12>(bytes)?;
     let [
         family,
         length,
         _,
-        _,
+        tos,
         table,
         protocol,
         scope,
@@ -165,10 +189,10 @@ fn read(bytes: &[u8]) -> Result<Vec<Route>, NetlinkError> {
     let flags = u32_of(flags)?;
     let is_cached = flags & libc::RTM_F_CLONED != 0;
     if ![V4, V6].contains(family) || *kind != libc::RTN_UNICAST || is_cached {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let Some(mut dst) = unspecified(*family) else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     let (mut src, mut metric, mut table) = (None, 0, u32::from(*table));
     let mut hop = Hop {
@@ -176,6 +200,7 @@ fn read(bytes: &[u8]) -> Result<Vec<Route>, NetlinkError> {
         ..Hop::default()
     };
     let mut more = [].as_slice();
+    let mut extras = Extras::default();
     attributes(rest, |kind, value| {
         match kind {
             libc::RTA_DST => dst = ip_of(value)?,
@@ -183,29 +208,37 @@ fn read(bytes: &[u8]) -> Result<Vec<Route>, NetlinkError> {
             libc::RTA_PRIORITY => metric = u32_of(value)?,
             libc::RTA_TABLE => table = u32_of(value)?,
             libc::RTA_MULTIPATH => more = value,
-            _ => hop.read(kind, value)?,
+            libc::RTA_OIF | libc::RTA_GATEWAY | RTA_VIA => hop.read(kind, value)?,
+            _ => extras.read(kind, value)?,
         }
         Ok(())
     })?;
     let dst = IpNet::new(dst, *length)
         .map_err(|error| NetlinkError::Malformed(format!("route to {dst}/{length}: {error}")))?;
-    let hops = if more.is_empty() {
-        vec![hop]
-    } else {
+    let is_multipath = !more.is_empty();
+    let hops = if is_multipath {
         read_hops(more)?
+    } else {
+        vec![hop]
     };
-    let route = |hop: Hop| Route {
+    let common = Route {
         dst,
-        gateway: hop.gateway,
-        link: hop.link,
+        gateway: None,
+        link: 0,
         src,
         table,
         metric,
         protocol: *protocol,
         scope: *scope,
-        on_link: hop.on_link,
+        on_link: false,
     };
-    Ok(hops.into_iter().map(route).collect())
+    Ok(Some(Seen {
+        common,
+        hops,
+        is_multipath,
+        tos: *tos,
+        extras,
+    }))
 }
 
 /// The part of a route that differs between its next hops.
@@ -214,6 +247,8 @@ struct Hop {
     link: u32,
     gateway: Option<IpAddr>,
     on_link: bool,
+    /// How much more than the least share it gets.
+    weight: u8,
 }
 
 impl Hop {
@@ -242,6 +277,7 @@ fn read_hops(mut bytes: &[u8]) -> Result<Vec<Hop>, NetlinkError> {
             link: u32_of(&header[4..])?,
             gateway: None,
             on_link: header[2] & ON_LINK != 0,
+            weight: header[3],
         };
         attributes(rest, |kind, value| hop.read(kind, value))?;
         hops.push(hop);

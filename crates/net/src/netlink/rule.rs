@@ -68,7 +68,7 @@ fn message(kind: u16, flags: i32, rule: &Rule) -> Request {
 }
 
 /// A rule, if it has no condition but the source.
-fn read(bytes: &[u8]) -> Result<Option<Rule>, NetlinkError> {
+pub(super) fn read(bytes: &[u8]) -> Result<Option<Rule>, NetlinkError> {
     let (header, rest) = body::<12>(bytes)?;
     let [family, to, from, tos, table, _, _, action, flags @ ..] = header;
     let Some(mut source) = unspecified(*family) else {

@@ -55,7 +55,7 @@ enum Until {
 }
 
 /// Why there is no answer.
-enum Fault {
+pub(super) enum Fault {
     Refused { errno: i32, words: Option<String> },
     Changed,
     Other(NetlinkError),
@@ -204,11 +204,11 @@ impl Socket {
 }
 
 /// A message of the kernel.
-struct Message<'a> {
-    kind: i32,
+pub(super) struct Message<'a> {
+    pub(super) kind: i32,
     flags: u16,
     sequence: u32,
-    payload: &'a [u8],
+    pub(super) payload: &'a [u8],
 }
 
 impl Message<'_> {
@@ -217,7 +217,7 @@ impl Message<'_> {
     }
 
     /// What an `NLMSG_ERROR` or `NLMSG_DONE` says: all is well, or why not.
-    fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), Fault> {
         let errno = match self.payload {
             // Some old kernels end lists without a number.
             [] if self.kind == libc::NLMSG_DONE => 0,
@@ -258,7 +258,7 @@ impl Message<'_> {
 }
 
 /// The messages of a datagram.
-struct Messages<'a>(&'a [u8]);
+pub(super) struct Messages<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Messages<'a> {
     type Item = Result<Message<'a>, NetlinkError>;

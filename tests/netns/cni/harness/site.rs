@@ -110,6 +110,15 @@ impl Site {
         self.folder.path()
     }
 
+    /// Pulls the cable of the first node: its uplink is up, and has no carrier.
+    pub fn pull_cable(&self) {
+        self.switch.ip("link set port-0 down");
+        wait_for("the carrier to go", || {
+            let shown = self.node().net.ip(&format!("link show dev {UPLINK}"));
+            shown.contains("NO-CARRIER").then_some(())
+        });
+    }
+
     /// Puts everybody's outside end into a VLAN too: `192.168.<id>.1` and
     /// `fd00:c<id>::1`, on the device `wire.<id>`.
     pub fn tag(&self, id: u16) {

@@ -358,6 +358,13 @@ async fn no_trick_in_the_annotation_brings_an_unchecked_address_to_a_plugin() {
         json!({ "IPINFOS": serde_json::from_str::<Value>(stolen).unwrap() }),
         // Another pod's name.
         json!({ "K8S_POD_NAME": "web-1" }),
+        // Names that no argument can have.
+        json!({ "a=b": 1 }),
+        json!({ "": 1 }),
+        json!({ " x": 1 }),
+        json!({ "a\0": 1 }),
+        // More than a process can be started with.
+        json!({ "a": "x".repeat(200 << 10) }),
     ];
     for trick in tricks {
         let node = Node::new();
@@ -369,7 +376,67 @@ async fn no_trick_in_the_annotation_brings_an_unchecked_address_to_a_plugin() {
             assert_eq!(args.get("K8S_POD_NAME"), Some("web-0"), "{trick}");
         }
         assert!(added.is_err() || trick.get("x").is_some(), "{trick}");
+        // Whatever a pod says, it can be deleted.
+        if added.is_err() {
+            assert_eq!(node.state("c1"), None, "{trick}");
+            assert!(node.calls().is_empty(), "{trick}");
+        }
+        node.del("c1").await.unwrap();
+        assert_eq!(node.state("c1"), None, "{trick}");
     }
+}
+
+#[tokio::test]
+async fn what_plugins_cannot_be_told_is_refused_with_its_reason() {
+    for (common, reason) in [
+        (json!({ "a=b": 1 }), "InvalidArgs"),
+        (json!({ "a": "x".repeat(65 << 10) }), "ArgsTooLong"),
+    ] {
+        let mut node = Node::new();
+        node.common(&common);
+        assert_eq!(node.add("c1").await.unwrap_err().reason(), reason);
+        assert_eq!(node.inbox.so_far()[0].reason, reason);
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_no_node_could_set_up_asks_nobody() {
+    let info = |ip: &str, vlan: u16| json!({ "ip": ip, "vlan": vlan, "gateway": "10.0.0.1" });
+    let many: Vec<Value> = (1..100)
+        .map(|end| info(&format!("10.0.0.{end}/24"), 0))
+        .collect();
+    for claim in [
+        json!(many),
+        json!([info("10.0.0.5/24", 0), info("10.0.0.5/24", 0)]),
+        json!([info("127.0.0.1/8", 0)]),
+        json!([info("10.0.0.5/24", 4095)]),
+    ] {
+        let node = Node::new();
+        node.common(&json!({ "ipinfos": claim }));
+        let error = node.add("c1").await.unwrap_err();
+        assert_eq!(error.reason(), "InvalidIpInfos", "{error}");
+        assert_eq!(node.server.count(&Method::GET, RECORDS), 0);
+        assert!(node.calls().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn another_network_than_the_pod_was_given_is_refused() {
+    let mut node = Node::new();
+    let claim = |vlan: u16| json!({ "ip": "10.0.0.5/24", "vlan": vlan, "gateway": "10.0.0.1" });
+    let mut given = claim(2);
+    given["uid"] = json!("u1");
+    node.record("10.0.0.5", "sts_ns_web_web-0", "u1");
+    let mut record = node.server.object(RECORDS, "10.0.0.5").unwrap();
+    record["metadata"]["annotations"] = json!({ "floe.dev/network": given.to_string() });
+    node.server.put(RECORDS, record);
+    node.common(&json!({ "ipinfos": [claim(7)] }));
+    let error = node.add("c1").await.unwrap_err();
+    assert_eq!(error.reason(), "AddressNetworkDiffers");
+    assert!(node.calls().is_empty());
+    assert_eq!(node.inbox.so_far()[0].reason, "AddressNetworkDiffers");
+    node.common(&json!({ "ipinfos": [claim(2)] }));
+    node.add("c1").await.unwrap();
 }
 
 #[tokio::test]

@@ -104,6 +104,20 @@ async fn a_file_of_galaxy_is_understood() {
 }
 
 #[tokio::test]
+async fn arguments_that_no_plugin_can_be_told_do_not_keep_a_pod_for_ever() {
+    let node = Node::new();
+    let mut file = galaxy_file();
+    file[0]["Args"]["a=b"] = json!("1");
+    file[0]["Args"]["long"] = json!("1".repeat(200 << 10));
+    write(&node, "c1", &file.to_string());
+    node.del("c1").await.unwrap();
+    assert_eq!(node.calls(), ["DEL two c1 eth1", "DEL one c1 eth0"]);
+    let args = &node.plugins.lines("one.args")[0];
+    assert!(args.contains(";ipinfos=[{") && args.len() < 1000, "{args}");
+    assert_eq!(node.state("c1"), None);
+}
+
+#[tokio::test]
 async fn a_file_that_cannot_be_read_does_not_keep_a_pod_for_ever() {
     let node = Node::new();
     write(&node, "c1", "");
@@ -111,6 +125,11 @@ async fn a_file_that_cannot_be_read_does_not_keep_a_pod_for_ever() {
     assert!(node.calls().is_empty());
     assert!(!node.state_file("c1").exists());
     assert!(node.state_file(".c1.malformed").exists());
+    // Nor do bytes that are no text at all.
+    std::fs::write(node.state_file("c1"), b"[\xff]").unwrap();
+    let aside = node.attacher.del_forgotten("c1").await.unwrap();
+    assert_eq!(aside, Detached::PutAside);
+    assert!(!node.state_file("c1").exists());
     // Nor does it keep a container from being attached.
     write(&node, "c2", "{");
     node.add("c2").await.unwrap();

@@ -34,6 +34,30 @@ async fn check_spares_plugins_that_do_not_know_it() {
     assert!(node.calls().is_empty());
 }
 
+#[tokio::test]
+async fn check_spares_a_network_that_wants_none() {
+    let node = Node::new();
+    let list = |disabled: bool| {
+        let list = json!({
+            "name": "chain", "cniVersion": "1.0.0", "disableCheck": disabled,
+            "plugins": [{ "type": "one" }],
+        });
+        let file = node.folder.path().join("net.d/10-chain.conflist");
+        fs::write(file, list.to_string()).unwrap();
+    };
+    list(true);
+    node.pod(&json!({ "k8s.v1.cni.cncf.io/networks": "chain,two" }));
+    node.add("c1").await.unwrap();
+    let request = request("CHECK", "c1", &config("1.0.0"));
+    node.plugins.forget();
+    node.attacher.check(&request).await.unwrap();
+    assert_eq!(node.calls(), ["CHECK two c1 eth1"]);
+    list(false);
+    node.plugins.forget();
+    node.attacher.check(&request).await.unwrap();
+    assert_eq!(node.calls(), ["CHECK one c1 eth0", "CHECK two c1 eth1"]);
+}
+
 fn gc(valid: &Value) -> Request {
     let mut config = config("1.1.0");
     config["cni.dev/valid-attachments"] = valid.clone();
@@ -87,6 +111,28 @@ async fn gc_goes_on_after_a_failure_and_tells_it() {
         "{error}"
     );
     assert_eq!(node.state("c2").unwrap().as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn gc_does_not_stop_a_node_for_long() {
+    let node = Node::new();
+    for container in ["c1", "c2", "c3"] {
+        node.add(container).await.unwrap();
+    }
+    for kind in ["one", "two"] {
+        node.plugins.write(kind, "exec sleep 300");
+    }
+    // From now on waiting takes no time.
+    tokio::time::pause();
+    let begun = tokio::time::Instant::now();
+    let error = node.attacher.collect(&gc(&json!([]))).await.unwrap_err();
+    assert!(begun.elapsed() < std::time::Duration::from_mins(1));
+    let error = error.to_string();
+    assert!(error.contains("was ended after 20s"), "{error}");
+    assert!(error.contains("container c3: TryAgainLater"), "{error}");
+    for container in ["c1", "c2", "c3"] {
+        assert!(node.state(container).is_some(), "for the next GC");
+    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ fn link(index: u32, name: &str, kind: LinkKind) -> Link {
         has_carrier: true,
         master: None,
         parent: None,
+        is_blocked: false,
         is_elsewhere: false,
         kind,
     }
@@ -80,7 +81,7 @@ fn a_move_is_undone_before_bridges_go_and_bridges_go_before_vlan_devices() {
         bridge(10, "docker"),
         bridge(11, "docker2"),
     ];
-    let plan = plan(&[journal("eth0", "docker")], &links, 0);
+    let plan = plan(&[journal("eth0", "docker")], &links, Some(0));
     assert_eq!(
         told(&plan),
         [
@@ -101,7 +102,7 @@ fn what_pods_use_stays_with_everything_below_it() {
     let mut links = vec![device, bridge(10, "docker"), veth(20, 10)];
     let journals = [journal("eth0", "docker")];
     let kept = ["the move from eth0 to docker: in use by v-hc0-l0"];
-    assert_eq!(told(&plan(&journals, &links, 0)), kept);
+    assert_eq!(told(&plan(&journals, &links, Some(0))), kept);
 
     links = vec![
         card(2, "eth0"),
@@ -110,7 +111,7 @@ fn what_pods_use_stays_with_everything_below_it() {
         veth(20, 11),
     ];
     assert_eq!(
-        told(&plan(&[], &links, 0)),
+        told(&plan(&[], &links, Some(0))),
         ["docker2: in use by v-hc0-l0", "vlan2: in use by v-hc0-l0",]
     );
 }
@@ -119,10 +120,10 @@ fn what_pods_use_stays_with_everything_below_it() {
 fn a_vlan_device_stays_while_pods_could_have_a_macvlan_on_it() {
     let links = [card(2, "eth0"), vlan(3, "vlan2", 2, None)];
     assert_eq!(
-        told(&plan(&[], &links, 4)),
+        told(&plan(&[], &links, Some(4))),
         ["vlan2: 4 containers are attached, and may use it"]
     );
-    assert_eq!(told(&plan(&[], &links, 0)), ["remove link vlan2"]);
+    assert_eq!(told(&plan(&[], &links, Some(0))), ["remove link vlan2"]);
 }
 
 #[test]
@@ -143,7 +144,7 @@ fn what_others_put_on_a_bridge_or_device_of_floe_is_respected() {
         above,
     ];
     assert_eq!(
-        told(&plan(&[], &links, 0)),
+        told(&plan(&[], &links, Some(0))),
         ["docker: in use by tap0", "vlan2: in use by macvtap0"]
     );
 }
@@ -159,18 +160,37 @@ fn links_that_floe_did_not_make_stay_and_are_not_mentioned() {
             ..card(4, "eth0")
         },
     ];
-    assert_eq!(plan(&[], &links, 0), Plan::default());
+    assert_eq!(plan(&[], &links, Some(0)), Plan::default());
 }
 
 #[test]
 fn a_move_of_a_device_that_is_gone_is_forgotten_only_if_its_bridge_is_gone_too() {
     let journals = [journal("eth9", "docker")];
     assert_eq!(
-        told(&plan(&journals, &[card(1, "lo")], 0)),
+        told(&plan(&journals, &[card(1, "lo")], Some(0))),
         ["forget the move from eth9 to docker, which is not there any more"]
     );
     assert_eq!(
-        told(&plan(&journals, &[bridge(10, "docker")], 0)),
+        told(&plan(&journals, &[bridge(10, "docker")], Some(0))),
         ["the move from eth9 to docker: eth9 is not there any more"]
     );
+}
+
+#[test]
+fn without_a_folder_of_state_files_vlan_devices_stay() {
+    let links = [
+        card(2, "eth0"),
+        vlan(3, "vlan2", 2, None),
+        bridge(11, "docker2"),
+    ];
+    let unknown = plan(&[], &links, None);
+    let told = told(&unknown);
+    assert_eq!(told[0], "remove link docker2");
+    assert!(
+        told[1].starts_with("vlan2: there is no folder of state files"),
+        "{told:?}"
+    );
+    assert!(!unknown.steps.iter().any(Step::can_hurt_unseen_pods));
+    let known = plan(&[], &links, Some(0));
+    assert!(known.steps.iter().any(Step::can_hurt_unseen_pods));
 }

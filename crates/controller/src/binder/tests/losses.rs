@@ -186,3 +186,29 @@ async fn who_loses_the_pod_corrects_the_node_that_it_wrote() {
         ["assign 10.0.70.2 n1", "assign 10.0.70.2 n2"]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn record_and_pod_tell_the_same_network_also_after_a_change_of_the_configuration() {
+    let world = World::new();
+    let binder = world.binder().await;
+    world.pod("a", None);
+    world
+        .server
+        .always(Method::POST, BINDINGS, Fault::Refuse(403));
+    binder.bind(&request("a", "n1")).await.unwrap_err();
+    world.server.heal();
+    let text = json!([{ "nodeSubnets": ["10.0.0.0/16"], "ips": [world.addresses],
+        "subnet": "10.0.70.0/24", "gateway": "10.0.70.1", "vlan": 9 }]);
+    let Loaded { config, .. } = AddressConfig::parse(&text.to_string(), Mode::Strict).unwrap();
+    binder.store.change(|books| books.configure(config));
+    binder.bind(&request("a", "n1")).await.unwrap();
+    let network = r#"{"ip":"10.0.70.2/24","vlan":9,"gateway":"10.0.70.1"}"#;
+    let pod = world.server.object(PODS, "a").unwrap();
+    let args = pod["metadata"]["annotations"][names::ARGS]
+        .as_str()
+        .unwrap();
+    assert!(args.contains(network), "{args}");
+    let record = world.server.object(FIPS, "10.0.70.2").unwrap();
+    let told = record["metadata"]["annotations"]["floe.dev/network"].as_str();
+    assert!(told.unwrap().starts_with(network.trim_end_matches('}')));
+}

@@ -22,8 +22,6 @@ fn a_veth_on_the_host_has_the_name_that_galaxy_gives() {
     assert_eq!(host_veth(CONTAINER, &underlay_suffix(1)), "v-h012345678-u1");
     assert_eq!(host_veth(CONTAINER, ""), "v-h012345678");
     assert_eq!(host_veth("abc", "-l0"), "v-habc-l0");
-    assert_eq!(temporary(CONTAINER), "mv-012345678");
-    assert_eq!(temporary("abc"), "mv-abc");
 }
 
 #[test]

@@ -269,6 +269,24 @@ fn what_other_attachments_have_is_left_to_them() {
 }
 
 #[test]
+fn a_second_network_has_its_own_table_and_the_first_needs_none() {
+    let addresses = [info("10.0.0.2/24", 0, "10.0.0.1")];
+    for (names, expected) in [
+        (vec![], None),
+        (vec!["lo"], None),
+        (vec!["lo", "eth0"], Some(1001)),
+    ] {
+        let in_use = InUse {
+            names: names.iter().copied().map(str::to_owned).collect(),
+            numbers: BTreeSet::new(),
+        };
+        let nics = plan_beside(&addresses, "eth1", Routing::Vlan, &in_use);
+        let table = nics[0].own_table.as_ref().map(|own| own.table);
+        assert_eq!(table, expected, "{names:?}");
+    }
+}
+
+#[test]
 fn underlay_leaves_the_default_route_to_the_first() {
     let addresses = [
         info("192.168.2.69/26", 2, "192.168.2.65"),
@@ -453,7 +471,8 @@ proptest! {
 
         for nic in &nics {
             // Own tables exactly where there are several interfaces.
-            prop_assert_eq!(nic.own_table.is_some(), nics.len() > 1);
+            let is_one_of_several = nics.len() > 1 || !in_use.names.is_empty();
+            prop_assert_eq!(nic.own_table.is_some(), is_one_of_several);
             let own = nic.own_table.iter().flat_map(|own| own.routes.clone());
             for routes in [nic.routes.clone(), own.collect()] {
                 prop_assert!(all_different(routes.iter().map(|route| route.dst)));

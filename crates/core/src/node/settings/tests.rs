@@ -197,25 +197,17 @@ fn what_is_wrong_with_a_file_is_said() {
 }
 
 #[test]
-fn a_plugin_is_told_name_version_and_the_result_before() {
+fn a_plugin_is_told_name_and_version() {
     let settings = Settings::parse(GALAXY).unwrap();
     let network = &settings.networks["galaxy-k8s-vlan"];
     assert_eq!(
-        network.plugin_config(0, None, "1.0.0", None),
+        network.plugin_config(0, "1.0.0", None),
         Some(map(json!({
             "name":"galaxy-k8s-vlan", "cniVersion":"1.0.0", "type":"galaxy-k8s-vlan",
             "device":"eth1", "default_bridge_name":"br0"
         })))
     );
-    let previous = json!({"cniVersion":"1.0.0","ips":[]});
-    let conf = network
-        .plugin_config(0, Some(&previous), "1.0.0", None)
-        .unwrap();
-    assert_eq!(conf["prevResult"], previous);
-    // What one request was told is not in the next.
-    let next = network.plugin_config(0, None, "1.0.0", None).unwrap();
-    assert!(!next.contains_key("prevResult"));
-    assert_eq!(network.plugin_config(1, None, "1.0.0", None), None);
+    assert_eq!(network.plugin_config(1, "1.0.0", None), None);
 }
 
 #[test]
@@ -227,7 +219,7 @@ fn a_network_that_names_its_version_is_spoken_to_in_it() {
     .unwrap();
     assert_eq!(list.version("1.1.0"), "0.4.0");
     for index in [0, 1] {
-        let conf = list.plugin_config(index, None, "1.1.0", None).unwrap();
+        let conf = list.plugin_config(index, "1.1.0", None).unwrap();
         assert_eq!(conf["cniVersion"], "0.4.0");
         assert_eq!(conf["name"], "lan");
         assert!(
@@ -250,9 +242,7 @@ fn a_plugin_gets_what_its_capabilities_ask_for() {
     .unwrap();
     let given = map(json!({"portMappings":[{"hostPort":80}],"mac":"x"}));
     let told = |index| {
-        let conf = list
-            .plugin_config(index, None, "1.0.0", Some(&given))
-            .unwrap();
+        let conf = list.plugin_config(index, "1.0.0", Some(&given)).unwrap();
         conf.get("runtimeConfig").cloned()
     };
     assert_eq!(told(0), None);

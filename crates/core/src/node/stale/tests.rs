@@ -54,7 +54,7 @@ fn node() -> Observation {
     Observation {
         at: at(0),
         sandboxes: Some(vec![sandbox(NEW, true, "u-new")]),
-        pods: Some(BTreeSet::from(["u-new".to_owned()])),
+        pods: Some(pods(&["u-new"])),
         busy: BTreeSet::new(),
         states: Vec::new(),
         links: Vec::new(),
@@ -212,7 +212,7 @@ fn what_spares_a_container() {
         links: vec![own_veth(OLD), galaxy_veth(OLD)],
         ..node()
     };
-    let table: [(&str, Change, bool); 11] = [
+    let table: [(&str, Change, bool); 13] = [
         ("it is gone", |_| {}, false),
         (
             "it lives",
@@ -242,13 +242,13 @@ fn what_spares_a_container() {
         ),
         (
             "its pod is to run here and has no sandbox at all",
-            |seen| seen.pods = Some(uids(&["u-new", "u-old"])),
+            |seen| seen.pods = Some(pods(&["u-new", "u-old"])),
             true,
         ),
         (
             "its pod is to run here and has another sandbox",
             |seen| {
-                seen.pods = Some(uids(&["u-new", "u-old"]));
+                seen.pods = Some(pods(&["u-new", "u-old"]));
                 list(seen, sandbox("beef", true, "u-old"));
             },
             false,
@@ -256,10 +256,23 @@ fn what_spares_a_container() {
         (
             "its pod is to run here, and the runtime says that the container is dead",
             |seen| {
-                seen.pods = Some(uids(&["u-new", "u-old"]));
+                seen.pods = Some(pods(&["u-new", "u-old"]));
                 list(seen, sandbox(OLD, false, "u-old"));
             },
             false,
+        ),
+        (
+            "its pod is static and has another sandbox, under the kubelet's uid",
+            |seen| {
+                seen.pods = Some(vec![uids(&["u-new"]), uids(&["u-old", "hash"])]);
+                list(seen, sandbox("beef", true, "hash"));
+            },
+            false,
+        ),
+        (
+            "its pod is static and has no sandbox at all",
+            |seen| seen.pods = Some(vec![uids(&["u-new"]), uids(&["u-old", "hash"])]),
+            true,
         ),
         (
             "nobody knows which pods are to run here",
@@ -281,6 +294,11 @@ fn uids(uids: &[&str]) -> BTreeSet<String> {
     uids.iter().map(|uid| (*uid).to_owned()).collect()
 }
 
+/// Pods with one uid each.
+fn pods(known: &[&str]) -> Vec<BTreeSet<String>> {
+    known.iter().map(|uid| uids(&[uid])).collect()
+}
+
 fn list(seen: &mut Observation, sandbox: Sandbox) {
     seen.sandboxes.get_or_insert_default().push(sandbox);
 }
@@ -291,13 +309,16 @@ fn a_runtime_that_cannot_be_believed_frees_nothing_and_ends_suspicions() {
         states: vec![state(OLD, None)],
         ..node()
     };
-    let pods = |known: &[&str]| Some(uids(known));
     let table = [
-        (None, pods(&[]), Some("RuntimeUnavailable")),
-        (Some(vec![]), pods(&["u-new"]), Some("RuntimeListsNothing")),
+        (None, Some(pods(&[])), Some("RuntimeUnavailable")),
+        (
+            Some(vec![]),
+            Some(pods(&["u-new"])),
+            Some("RuntimeListsNothing"),
+        ),
         (Some(vec![]), None, Some("RuntimeListsNothing")),
         // A node without pods has no sandboxes.
-        (Some(vec![]), pods(&[]), None),
+        (Some(vec![]), Some(pods(&[])), None),
     ];
     for (sandboxes, pods, wanted) in table {
         let case = format!("{sandboxes:?} {pods:?}");

@@ -1,6 +1,9 @@
 use super::*;
 
-const HERE: &str = "node-1";
+const HERE: Here<'static> = Here {
+    node: "node-1",
+    is_confirmed: true,
+};
 
 fn pod(name: &str, uid: &str) -> PodId {
     PodId {
@@ -31,7 +34,7 @@ fn seen(text: &str) -> Option<Seen> {
 
 fn one(attachment: &Attachment, evidence: Evidence) -> Verdict {
     let evidence = BTreeMap::from([(attachment.ip, evidence)]);
-    let judged = judge(std::slice::from_ref(attachment), &evidence, HERE, false);
+    let judged = judge(std::slice::from_ref(attachment), &evidence, HERE);
     assert_eq!(judged.len(), 1);
     assert_eq!(judged[0].attachment, *attachment);
     judged[0].verdict.clone()
@@ -114,7 +117,7 @@ fn a_node_comes_back_after_its_pods_were_replaced() {
     // The first list shows the records of this node: one is left.
     let here = seen("sts_ns1_b_b-0 u2@node-1");
     let mut evidence = BTreeMap::from([(stays.ip, Evidence::Watched(here))]);
-    let to_read: Vec<IpAddr> = judge(&all, &evidence, HERE, false)
+    let to_read: Vec<IpAddr> = judge(&all, &evidence, HERE)
         .into_iter()
         .filter(|judged| judged.verdict == Verdict::Read)
         .map(|judged| judged.attachment.ip)
@@ -126,7 +129,7 @@ fn a_node_comes_back_after_its_pods_were_replaced() {
     evidence.insert(moved.ip, Evidence::Read(there.clone()));
     evidence.insert(moved_v6.ip, Evidence::Read(there.clone()));
     evidence.insert(freed.ip, Evidence::Read(None));
-    let verdicts: Vec<Verdict> = judge(&all, &evidence, HERE, false)
+    let verdicts: Vec<Verdict> = judge(&all, &evidence, HERE)
         .into_iter()
         .map(|judged| judged.verdict)
         .collect();
@@ -153,7 +156,7 @@ fn an_old_container_of_a_pod_that_was_made_anew_here_loses_the_address() {
     };
     let read = Evidence::Read(seen("sts_ns1_a_a-0 u2@node-1"));
     let evidence = BTreeMap::from([(old.ip, read)]);
-    let judged = judge(&[old, new], &evidence, HERE, false);
+    let judged = judge(&[old, new], &evidence, HERE);
     assert_eq!(judged[0].verdict.reason(), Some("AddressMovedAway"));
     assert_eq!(judged[1].verdict, Verdict::Keep);
 }
@@ -163,16 +166,29 @@ fn two_spellings_of_an_address_are_one() {
     let mapped = attachment(Some(pod("a-0", "u1")), "::ffff:10.0.0.5");
     let ip = "10.0.0.5".parse().unwrap();
     let evidence = BTreeMap::from([(ip, Evidence::Read(seen("sts_ns1_a_a-0 u1@node-1")))]);
-    assert_eq!(
-        judge(&[mapped], &evidence, HERE, false)[0].verdict,
-        Verdict::Keep
-    );
+    assert_eq!(judge(&[mapped], &evidence, HERE)[0].verdict, Verdict::Keep);
 }
 
 #[test]
-fn where_annotations_are_trusted_records_decide_nothing() {
-    let moved = attachment(Some(pod("a-0", "u1")), "10.0.0.5");
-    let read = Evidence::Read(seen("sts_ns1_a_a-0 u2@node-2"));
-    let evidence = BTreeMap::from([(moved.ip, read)]);
-    assert_eq!(judge(&[moved], &evidence, HERE, true), []);
+fn a_node_that_is_not_sure_of_its_name_takes_nothing_off_because_of_names_of_nodes() {
+    let unsure = Here {
+        is_confirmed: false,
+        ..HERE
+    };
+    let known = Some(pod("a-0", "u1"));
+    let table = [
+        (None, "sts_ns1_a_a-0 u9@node-2", "NodeUnconfirmed"),
+        (known.clone(), "sts_ns1_a_a-0 @node-2", "NodeUnconfirmed"),
+        (known.clone(), "sts_ns1_a_a-0 @node-1", "keep"),
+        (None, "sts_ns1_a_a-0 u9@node-1", "keep"),
+        // Another pod is another pod, whatever this node is called.
+        (known.clone(), "sts_ns1_a_a-0 u9@node-2", "AddressMovedAway"),
+        (known, "sts_ns1_b_b-0 @node-2", "AddressMovedAway"),
+    ];
+    for (pod, record, wanted) in table {
+        let attachment = attachment(pod, "10.0.0.5");
+        let evidence = BTreeMap::from([(attachment.ip, Evidence::Read(seen(record)))]);
+        let judged = judge(std::slice::from_ref(&attachment), &evidence, unsure);
+        assert_eq!(reason(&judged[0].verdict), wanted, "{record}");
+    }
 }

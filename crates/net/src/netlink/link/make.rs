@@ -114,13 +114,6 @@ pub enum LinkChange<'a> {
         /// The VLAN; 0 is none.
         vlan: u16,
     },
-    /// Of a physical function: the hardware address of one of its virtual functions.
-    VfMac {
-        /// The number of the virtual function.
-        vf: u32,
-        /// The address.
-        mac: Mac,
-    },
 }
 
 impl Netlink {

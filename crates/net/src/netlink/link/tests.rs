@@ -29,6 +29,7 @@ fn a_link_is_read_with_what_floe_knows_and_without_what_it_does_not() {
         is_up: true,
         has_carrier: true,
         master: Some(9),
+        is_blocked: false,
         parent: Some(2),
         is_elsewhere: false,
         kind: LinkKind::Vlan { id: 7 },
@@ -52,6 +53,44 @@ fn a_signal_that_the_kernel_has_not_noted_yet_is_no_carrier() {
     let bytes = message(libc::ARPHRD_ETHER, libc::IFF_UP | libc::IFF_LOWER_UP, |r| r);
     let link = read(&bytes).unwrap();
     assert!(link.is_up && !link.has_carrier);
+}
+
+#[test]
+fn a_port_that_its_bridge_keeps_closed_is_known() {
+    for (master, state, expected) in [
+        ("bridge", 0, true),
+        ("bridge", 1, true),
+        ("bridge", 3, false),
+        ("bond", 1, false),
+    ] {
+        let bytes = message(libc::ARPHRD_ETHER, 0, |request| {
+            request.nest(libc::IFLA_LINKINFO, &[], |info| {
+                info.put_name(libc::IFLA_INFO_SLAVE_KIND, master).nest(
+                    libc::IFLA_INFO_SLAVE_DATA,
+                    &[],
+                    |data| data.put(PORT_STATE, &[state]),
+                )
+            })
+        });
+        let link = read(&bytes).unwrap();
+        assert_eq!(link.is_blocked, expected, "{master} {state}");
+    }
+}
+
+#[test]
+fn the_vlans_of_virtual_functions_are_read() {
+    let bytes = message(libc::ARPHRD_ETHER, 0, |request| {
+        request.nest(libc::IFLA_VFINFO_LIST, &[], |list| {
+            [(0, 0), (3, 7)].into_iter().fold(list, |list, (vf, vlan)| {
+                let value = [vf, vlan, 0].map(u32::to_ne_bytes).concat();
+                list.nest(1, &[], |info| info.put(1, &[0; 36]).put(VF_VLAN, &value))
+            })
+        })
+    });
+    let expected = [(0, 0), (3, 7)].into();
+    assert_eq!(read_functions(&bytes).unwrap(), expected);
+    let none = message(libc::ARPHRD_ETHER, 0, |request| request);
+    assert!(read_functions(&none).unwrap().is_empty());
 }
 
 #[test]

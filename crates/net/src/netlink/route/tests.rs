@@ -16,13 +16,13 @@ fn what_is_asked_for_is_what_would_be_read() {
             ..route("0.0.0.0/0", Some("192.168.0.1"), 254)
         },
     ] {
-        assert_eq!(read(&bytes(&route)).unwrap(), [route]);
+        assert_eq!(routes(&bytes(&route)), [route]);
     }
 }
 
 #[test]
 fn the_host_part_of_a_destination_is_dropped() {
-    let read = read(&bytes(&route("10.1.2.3/8", None, 254))).unwrap();
+    let read = routes(&bytes(&route("10.1.2.3/8", None, 254)));
     assert_eq!(read[0].dst.to_string(), "10.0.0.0/8");
 }
 
@@ -42,7 +42,7 @@ fn a_route_with_two_next_hops_is_two_routes() {
     let mut header = [0; 12];
     (header[0], header[4], header[7]) = (V4, 254, libc::RTN_UNICAST);
     let mut request = Request::new(libc::RTM_NEWROUTE, 0, &header).put(libc::RTA_MULTIPATH, &hops);
-    let read = read(&request.finish(1)[HEADER..]).unwrap();
+    let read = routes(&request.finish(1)[HEADER..]);
     let found: Vec<_> = read
         .iter()
         .map(|route| (route.link, route.gateway.unwrap().to_string()))
@@ -63,12 +63,17 @@ fn routes_of_the_hosts_own_addresses_and_routes_that_refuse_are_left_out() {
     ] {
         let mut message = bytes(&route("10.0.0.1/32", None, 254));
         message[7] = kind;
-        assert_eq!(read(&message).unwrap(), []);
+        assert_eq!(routes(&message), []);
     }
 }
 
+fn routes(bytes: &[u8]) -> Vec<Route> {
+    let seen = read(bytes).unwrap();
+    seen.iter().flat_map(Seen::routes).collect()
+}
+
 fn bytes(route: &Route) -> Vec<u8> {
-    let mut request = message(libc::RTM_NEWROUTE, 0, route);
+    let mut request = message(libc::RTM_NEWROUTE, 0, 0, route);
     request.finish(1)[HEADER..].to_vec()
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use nix::libc;
 
 use super::{
-    super::{super::wire::Request, VLAN_ID, header},
+    super::{super::wire::Request, VF_VLAN, VLAN_ID, header},
     IpvlanMode, LinkChange, NewKind, NewLink,
 };
 
@@ -16,8 +16,6 @@ const MACVLAN_MODE: u16 = 1;
 const MACVLAN_BRIDGE: u32 = 4;
 const IPVLAN_MODE: u16 = 1;
 const VF_INFO: u16 = 1;
-const VF_MAC: u16 = 1;
-const VF_VLAN: u16 = 2;
 
 /// The message that makes a link.
 pub fn birth(new: &NewLink<'_>, name: &str, up: bool) -> Request {
@@ -108,7 +106,7 @@ pub fn alteration(index: u32, changes: &[LinkChange<'_>]) -> Request {
 }
 
 fn is_of_vf(change: &LinkChange<'_>) -> bool {
-    matches!(change, LinkChange::VfVlan { .. } | LinkChange::VfMac { .. })
+    matches!(change, LinkChange::VfVlan { .. })
 }
 
 fn put_change(request: Request, change: &LinkChange<'_>) -> Request {
@@ -116,7 +114,7 @@ fn put_change(request: Request, change: &LinkChange<'_>) -> Request {
         LinkChange::Name(name) => request.put_name(libc::IFLA_IFNAME, name),
         // Without a zero, which would be part of it.
         LinkChange::Alias(alias) => request.put(libc::IFLA_IFALIAS, alias.as_bytes()),
-        LinkChange::Up(_) | LinkChange::VfVlan { .. } | LinkChange::VfMac { .. } => request,
+        LinkChange::Up(_) | LinkChange::VfVlan { .. } => request,
         LinkChange::Mac(mac) => request.put(libc::IFLA_ADDRESS, &mac.0),
         LinkChange::Mtu(mtu) => request.put_u32(libc::IFLA_MTU, mtu),
         LinkChange::Master(master) => {
@@ -130,12 +128,6 @@ fn put_vf_change(list: Request, change: &LinkChange<'_>) -> Request {
     if let LinkChange::VfVlan { vf, vlan } = *change {
         let value = [vf, u32::from(vlan), 0].map(u32::to_ne_bytes).concat();
         return list.nest(VF_INFO, &[], |info| info.put(VF_VLAN, &value));
-    }
-    if let LinkChange::VfMac { vf, mac } = *change {
-        let mut value = [0; 36];
-        value[..4].copy_from_slice(&vf.to_ne_bytes());
-        value[4..10].copy_from_slice(&mac.0);
-        return list.nest(VF_INFO, &[], |info| info.put(VF_MAC, &value));
     }
     list
 }
