@@ -42,7 +42,7 @@ pub async fn every_controller_counts(cluster: &Cluster, line: &str) -> Result<()
             .list(&ListParams::default().labels(floe::CONTROLLER))
             .await?;
         for pod in controllers.items {
-            let metrics = get_path(&outside, SocketAddr::new(pod_ip(&pod)?, 9041), "/metrics")?;
+            let metrics = get_path(&outside, SocketAddr::new(pod_ip(&pod)?, 8080), "/metrics")?;
             let found = metrics.lines().any(|have| sample(have) == sample(line));
             let kin = line.split('{').next().unwrap_or(line);
             let near: Vec<_> = metrics

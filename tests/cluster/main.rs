@@ -5,9 +5,17 @@
 
 mod addresses;
 mod adoption;
+mod api;
+mod api_access;
+mod api_certificates;
+mod api_followers;
+mod api_golden;
+mod api_limits;
+mod api_seeds;
 mod api_server;
 mod attached;
 mod bad_input;
+mod cli;
 mod connectivity;
 mod controller;
 mod custom_workloads;

@@ -337,6 +337,9 @@ pub struct Check {
     /// Mend what can be mended without taking an address from anybody
     #[arg(long)]
     pub fix: bool,
+    /// Where the configuration is: a config map, as NAMESPACE/NAME
+    #[arg(long, value_name = "NAME", default_value = CONFIG_MAP)]
+    pub config_map: String,
     /// Do not ask before.
     #[command(flatten)]
     pub consent: Consent,
@@ -369,7 +372,7 @@ pub enum WatchFormat {
 /// Where a backup goes.
 #[derive(Debug, ClapArgs)]
 pub struct Export {
-    /// The file; else standard output
+    /// The file; else standard output. JSON if its name ends with .json, else YAML
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
 }

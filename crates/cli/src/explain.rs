@@ -146,23 +146,30 @@ fn of_ip(explained: &IpExplanation, now: Timestamp) -> Sheet {
         format!("{since} ({ago} ago)")
     });
     let vlan = address.vlan.map_or_else(String::new, |it| it.to_string());
+    let is_releasable = if address.releasable { "yes" } else { "no" };
     let phase = address.pod_phase.map(|phase| format!("{phase:?}"));
     let mut sheet = Sheet::default();
-    sheet
-        .line("Address", &address.ip)
-        .line("State", format!("{:?}", address.state))
-        .line("Reason", reason)
-        .line("Holder", holder(address))
-        .line("Pod phase", phase.unwrap_or_default())
-        .line("Node", text(&address.node))
-        .line("Policy", text(&address.policy))
-        .line("Since", since)
-        .line("Released by", text(&explained.released_by))
-        .line("Releasable", if address.releasable { "yes" } else { "no" })
-        .line("Subnet", text(&address.subnet))
-        .line("Gateway", text(&address.gateway))
-        .line("VLAN", vlan)
-        .line("Node subnets", address.node_subnets.join(", "));
+    for (name, value) in [
+        ("Address", address.ip.clone()),
+        ("State", format!("{:?}", address.state)),
+        ("Reason", reason.clone()),
+        ("Holder", holder(address)),
+        ("Pod phase", phase.unwrap_or_default()),
+        ("Node", text(&address.node)),
+        ("Policy", text(&address.policy)),
+        ("Since", since),
+        ("Released by", text(&explained.released_by)),
+        ("Releasable", is_releasable.to_owned()),
+        ("Subnet", text(&address.subnet)),
+        ("Gateway", text(&address.gateway)),
+        ("VLAN", vlan),
+        ("Node subnets", address.node_subnets.join(", ")),
+    ] {
+        // Most of it makes no sense for an address that nobody has.
+        if !value.is_empty() {
+            sheet.line(name, value);
+        }
+    }
     sheet
 }
 

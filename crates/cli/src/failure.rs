@@ -132,9 +132,14 @@ pub enum Failure {
         /// What it says.
         message: String,
     },
-    /// This program cannot do it.
-    #[error("{0} is not available yet")]
-    Unavailable(&'static str),
+    /// Things do not fit together; each was told already.
+    #[error("{count} inconsistencies")]
+    Found {
+        /// How many.
+        count: usize,
+        /// How many of them can be mended without harm.
+        mendable: usize,
+    },
     /// What was read cannot be shown.
     #[error("cannot show it: {0}")]
     Unprintable(String),
@@ -171,7 +176,7 @@ impl Failure {
             Self::ApiLate { .. } => "ApiLate",
             Self::ApiUntrusted(_) => "ApiUntrusted",
             Self::Api { reason, .. } => reason,
-            Self::Unavailable(_) => "Unavailable",
+            Self::Found { .. } => "InconsistenciesFound",
             Self::Unprintable(_) => "Unprintable",
             Self::Io { .. } => "InputOutput",
         }
@@ -199,7 +204,7 @@ impl Failure {
             | Self::ApiLate { .. }
             | Self::ApiUntrusted(_)
             | Self::Api { .. }
-            | Self::Unavailable(_)
+            | Self::Found { .. }
             | Self::Unprintable(_)
             | Self::Io { .. } => 1,
         }
@@ -237,6 +242,10 @@ impl Failure {
                 "kubectl apply --server-side --force-conflicts -f deploy/crds/galaxy.yaml".into(),
             ),
             Self::NoSuch { hint, .. } => hint.clone(),
+            Self::Found { mendable, .. } if *mendable > 0 => Some(format!(
+                "kubectl floe check --fix mends {mendable} of them; -o wide tells what to do \
+                 about the others"
+            )),
             Self::NoToken { .. } => Some(SERVICE_ACCOUNT.into()),
             Self::NoController { namespace, .. } => Some(format!(
                 "kubectl -n {namespace} get pods -l {LABEL} shows how they are; \
@@ -259,7 +268,7 @@ impl Failure {
             | Self::ApiUnreachable(_)
             | Self::ApiLate { .. }
             | Self::Api { .. }
-            | Self::Unavailable(_)
+            | Self::Found { .. }
             | Self::Unprintable(_)
             | Self::Io { .. } => None,
         }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod backup;
 mod check;
 mod cluster;
 mod complete;

@@ -11,16 +11,14 @@
 //!
 //! - [`memory`]: which pod shows which address, and what was told.
 //! - [`round`]: the look at all running pods.
+//! - [`sight`]: what a pod shows, and whether its records say the same.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use floe_core::{
-    addr::canonical,
-    ipam::{
-        adopt::{Finding, Oddity, Runner, inspect},
-        attribute::Attribute,
-        ledger::{Ledger, Record},
-    },
+use floe_core::ipam::{
+    adopt::{Finding, Oddity, Runner, inspect},
+    attribute::Attribute,
+    ledger::Record,
 };
 use floe_shell::stop::Stop;
 use futures::{StreamExt as _, stream::FuturesUnordered};
@@ -33,7 +31,7 @@ use tracing::{debug, info, warn};
 use self::memory::{Name, Shown, Told};
 use crate::{
     claims::{Claim, ClaimError, Claims},
-    cluster::{Change, Cluster, Phase, Pod},
+    cluster::{Change, Cluster, Pod},
     duty::Duty,
     leader::Standing,
     metrics::Metrics,
@@ -46,8 +44,10 @@ use crate::{
 
 mod memory;
 mod round;
+mod sight;
 
 use round::Round;
+use sight::{Shows, runs};
 
 /// How many pods are looked at closely at a time.
 const PARALLEL: usize = 8;
@@ -129,9 +129,7 @@ impl Adopter {
             let wake = due.map_or(next_look, |due| due.min(next_look));
             tokio::select! {
                 change = changes.recv() => match change {
-                    Ok(Change::Pod { now: pod, .. }) => {
-                        self.note(&pod, &mut state);
-                    }
+                    Ok(Change::Pod { now: pod, .. }) => self.note(&pod, &mut state),
                     Ok(Change::PodGone(pod) | Change::PodMissing(pod)) => {
                         self.ended(&pod, &mut state);
                         told.forget(&pod.uid);
@@ -141,9 +139,7 @@ impl Adopter {
                     | Err(RecvError::Closed) => {}
                 },
                 news = news.recv() => match news {
-                    Ok(News::Freed(ip) | News::Changed(ip)) => {
-                        self.note_record(ip, &mut state);
-                    }
+                    Ok(News::Freed(ip) | News::Changed(ip)) => self.note_record(ip, &mut state),
                     Ok(News::Configured | News::Relisted) | Err(RecvError::Lagged(_)) => {
                         next_look = Instant::now();
                     }
@@ -177,45 +173,50 @@ impl Adopter {
         // The end of some may have been missed.
         told.keep(&pods.iter().map(|pod| pod.uid.as_str()).collect());
         let running = pods.iter().filter(|pod| runs(pod));
-        let running: Vec<_> = running.map(|pod| (pod, used(pod))).collect();
+        let running: Vec<_> = running.map(|pod| (pod, Shows::of(pod))).collect();
         // In one step, so that nothing is free in between.
-        self.store.change(|books| {
+        let unsettled: Vec<Name> = self.store.change(|books| {
             books.forget_runners();
-            for (pod, used) in &running {
-                books.runs_with(&pod.uid, used);
+            for (pod, shows) in &running {
+                books.runs_with(&pod.uid, &shows.used);
             }
+            let unsettled = running
+                .iter()
+                .filter(|(pod, shows)| !shows.is_settled(books.ledger(), pod));
+            let names = unsettled.map(|(pod, _)| (pod.namespace.clone(), pod.name.clone()));
+            names.collect()
         });
-        for pod in &pods {
-            if let Some(name) = self.note(pod, state) {
-                state.round.expect(name);
-            }
+        for (pod, _) in running {
+            state.shown.set(pod);
+        }
+        for name in unsettled {
+            state.queue.add(name.clone(), (), Instant::now());
+            state.round.expect(name);
         }
     }
 
-    /// Looks at a pod, and closely if its records are not as they should be; then
-    /// returns its name.
-    fn note(&self, pod: &Pod, state: &mut State) -> Option<Name> {
+    /// Looks at a pod, and closely if its records are not as they should be.
+    fn note(&self, pod: &Pod, state: &mut State) {
         if !runs(pod) {
             self.ended(pod, state);
-            return None;
+            return;
         }
         state.shown.set(pod);
-        let used = used(pod);
-        if self.store.change(|books| {
-            books.runs_with(&pod.uid, &used);
-            is_settled(books.ledger(), pod)
-        }) {
-            return None;
+        let shows = Shows::of(pod);
+        let is_settled = self.store.change(|books| {
+            books.runs_with(&pod.uid, &shows.used);
+            shows.is_settled(books.ledger(), pod)
+        });
+        if !is_settled {
+            let name = (pod.namespace.clone(), pod.name.clone());
+            state.queue.add(name, (), Instant::now());
         }
-        let name = (pod.namespace.clone(), pod.name.clone());
-        state.queue.add(name.clone(), (), Instant::now());
-        Some(name)
     }
 
     /// A pod does not run any more.
     fn ended(&self, pod: &Pod, state: &mut State) {
         state.shown.forget(pod);
-        let used = used(pod);
+        let used = Shows::of(pod).used;
         self.store
             .change(|books| books.runs_without(&pod.uid, &used));
     }
@@ -230,7 +231,7 @@ impl Adopter {
             if done {
                 books.set_free(&pod.uid);
             } else {
-                books.set_aside(&pod.uid, &used(&pod));
+                books.set_aside(&pod.uid, &Shows::of(&pod).used);
             }
         });
     }
@@ -275,7 +276,7 @@ impl Adopter {
                 return Ok(());
             }
         };
-        let addresses = claimed(&pod).unwrap_or_default();
+        let addresses = Shows::of(&pod).claimed.unwrap_or_default();
         let note = claim.workload.app.note();
         let findings = self.store.read(|books| {
             let runner = Runner {
@@ -388,53 +389,6 @@ impl Failure {
             Self::Write(error) => error.reason(),
         }
     }
-}
-
-/// The addresses that the annotation claims, if it can be read.
-fn claimed(pod: &Pod) -> Option<Vec<IpAddr>> {
-    let infos = pod.claimed().ok()?;
-    Some(infos.iter().map(|info| info.ip.addr()).collect())
-}
-
-/// The addresses that the annotation claims and the status shows: a claim alone, which
-/// anybody can write, does not keep an address from others.
-fn used(pod: &Pod) -> Vec<IpAddr> {
-    let claimed = claimed(pod).unwrap_or_default().into_iter();
-    let claimed = claimed.map(canonical);
-    let shown: Vec<IpAddr> = pod.addresses.iter().map(|ip| canonical(*ip)).collect();
-    claimed.filter(|ip| shown.contains(ip)).collect()
-}
-
-fn runs(pod: &Pod) -> bool {
-    pod.phase == Phase::Running && pod.node.is_some()
-}
-
-/// Whether the records say all of what the pod claims: the usual case, told
-/// without asking for its workload.
-fn is_settled(ledger: &Ledger, pod: &Pod) -> bool {
-    // What cannot be read claims nothing.
-    claimed(pod).is_none_or(|claimed| {
-        claimed.iter().all(|ip| {
-            let record = ledger.record(*ip);
-            record.is_some_and(|record| is_complete(record, pod))
-        })
-    })
-}
-
-/// Whether a record says everything about a pod. Of kinds that are not built in,
-/// and whose key does not tell their API group, it needs a note.
-fn is_complete(record: &Record, pod: &Pod) -> bool {
-    let names_it = record.key.names_pod(&pod.namespace, &pod.name);
-    let kind = record.key.parts().map_or("", |parts| parts.kind);
-    let built_in = match kind {
-        "dp" | "rs" | "job" | "daemonset" | "NULL" => true,
-        "sts" => pod.owners.iter().any(|owner| owner.group() == "apps"),
-        _ => false,
-    };
-    names_it
-        && record.uid == pod.uid
-        && !record.node.is_empty()
-        && (built_in || record.workload_note.is_some())
 }
 
 #[cfg(test)]

@@ -13,8 +13,7 @@ use axum::Router;
 use kube::Client;
 
 use crate::{
-    actions::Actions, claims::Claims, cluster::Cluster, directory::Directory, metrics::Metrics,
-    store::Store,
+    actions::Actions, claims::Claims, cluster::Cluster, directory::Directory, store::Store,
 };
 
 pub mod access;
@@ -39,8 +38,6 @@ pub struct Rest {
     pub actions: Actions,
     /// The way to the API server.
     pub client: Client,
-    /// Where it is counted.
-    pub metrics: Metrics,
 }
 
 /// All routes of both APIs, without what [`front`] puts before them.

@@ -93,6 +93,36 @@ pub fn scale(cluster: &Cluster, replicas: u8) -> Result<()> {
     Ok(())
 }
 
+/// The management API as galaxy has it, plain and open to everybody, until this is
+/// dropped.
+pub struct OpenApi<'a>(&'a Cluster);
+
+impl<'a> OpenApi<'a> {
+    /// Has all controllers run with `--api-auth=none`.
+    pub fn start(cluster: &'a Cluster) -> Result<Self> {
+        // Made first, so that a half-done start is undone, too.
+        let open = Self(cluster);
+        set_variable(cluster, "FLOE_API_AUTH=none")?;
+        Ok(open)
+    }
+}
+
+impl Drop for OpenApi<'_> {
+    fn drop(&mut self) {
+        // Whoever calls it next with a token finds out.
+        let _ = set_variable(self.0, "FLOE_API_AUTH-");
+    }
+}
+
+/// Sets a variable of the controllers, or removes it, and waits until all run so.
+fn set_variable(cluster: &Cluster, change: &str) -> Result<()> {
+    let deployment = format!("deployment/{DEPLOYMENT}");
+    let mut kubectl = cluster.kubectl();
+    kubectl.args(["--namespace", NAMESPACE, "set", "env", &deployment, change]);
+    command::read(&mut kubectl)?;
+    wait_until_ready(cluster)
+}
+
 /// Gives the extender the address at which the scheduler looks for it.
 pub fn publish_extender(cluster: &Cluster) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Schemathesis, which asks a server everything that its OpenAPI document allows and
+//! Schemathesis, which asks a server everything that its API document allows and
 //! forbids, and compares the answers with it.
 //!
 //! `schemathesis/requirements.txt` beside this crate pins it and all that it needs by
@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -43,12 +44,14 @@ pub fn prepare() -> Result<()> {
 }
 
 /// A command in the network of a host, which knows hosts by the names that the file
-/// `hosts` gives them. It runs in `folder`, where it may leave things.
-pub fn command(host: &HostRef, hosts: &Path, folder: &Path) -> Result<Command> {
+/// `hosts` gives them. It runs in `folder`, where it may leave things, and is ended
+/// after `limit`.
+pub fn command(host: &HostRef, hosts: &Path, folder: &Path, limit: Duration) -> Result<Command> {
     let environment = ensure()?;
-    let mut command = host.command(Inside::Network, "unshare");
+    let mut command = host.command(Inside::Network, "timeout");
     command
-        .args(["--mount", "--", "sh", "-euc", WITH_HOSTS, "sh"])
+        .arg(limit.as_secs().to_string())
+        .args(["unshare", "--mount", "--", "sh", "-euc", WITH_HOSTS, "sh"])
         .arg(hosts)
         // By the interpreter: the first line of the program names a folder that was
         // renamed since.

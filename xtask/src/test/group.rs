@@ -107,7 +107,7 @@ const fn in_guest(name: &'static str) -> Target {
 }
 
 /// How long the guest may take in all. It only ends a test that hangs.
-const GUEST_TIMEOUT: Duration = Duration::from_mins(10);
+const GUEST_TIMEOUT: Duration = Duration::from_mins(20);
 const GUEST_TIMEOUT_NIGHTLY: Duration = Duration::from_hours(1);
 
 /// Whether the ignored tests of a program belong to some group.

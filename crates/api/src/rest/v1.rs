@@ -48,31 +48,52 @@ pub struct Ip {
     #[serde(deserialize_with = "null_is_zero")]
     pub ip: String,
     /// The namespace of its holder.
-    #[serde(deserialize_with = "null_is_zero", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_zero",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub namespace: String,
     /// The workload of its holder.
-    #[serde(deserialize_with = "null_is_zero", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_zero",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub app_name: String,
     /// The pod that holds it.
-    #[serde(deserialize_with = "null_is_zero", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_zero",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub pod_name: String,
     /// The pool that it is in.
-    #[serde(deserialize_with = "null_is_zero", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_zero",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub pool_name: String,
     /// When it is released: 0 with its pod, 1 with its workload, 2 never.
     #[serde(deserialize_with = "null_is_zero")]
     pub policy: i64,
     /// The kind of the workload.
-    #[serde(deserialize_with = "null_is_zero", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_zero",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub app_type: String,
     /// When it last changed hands.
     #[serde(deserialize_with = "null_is_zero")]
     pub update_time: String,
     /// How its pod is: a phase, `Deleted` or `Unknown`.
-    #[serde(deserialize_with = "null_is_zero", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_zero",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub status: String,
     /// Whether it can be released.
-    #[serde(deserialize_with = "null_is_zero", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        deserialize_with = "null_is_zero",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub releasable: bool,
 }
 

@@ -82,7 +82,8 @@ pub async fn nodes(
     Ok(Some(counts))
 }
 
-async fn text(cluster: &Cluster, place: &str) -> Result<String, Failure> {
+/// The text of the configuration in a `ConfigMap` that is named as `namespace/name`.
+pub async fn text(cluster: &Cluster, place: &str) -> Result<String, Failure> {
     let wrong = || {
         Failure::Usage(format!(
             "--config-map {place:?} is not of the form NAMESPACE/NAME"
@@ -124,7 +125,7 @@ async fn text(cluster: &Cluster, place: &str) -> Result<String, Failure> {
 }
 
 /// Compat: a node is known by its first internal address.
-fn address(node: &Node) -> Option<IpAddr> {
+pub fn address(node: &Node) -> Option<IpAddr> {
     let addresses = node.status.as_ref()?.addresses.as_ref()?;
     let internal = addresses.iter().find(|it| it.type_ == "InternalIP")?;
     internal.address.parse().ok()

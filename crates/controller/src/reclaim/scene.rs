@@ -203,7 +203,6 @@ impl Scene {
             claims: self.claims.clone(),
             actions: self.actions(),
             client: self.server.client(),
-            metrics: self.metrics.clone(),
         }
     }
 

@@ -128,33 +128,6 @@ pub fn start(
     };
     keep_tidy(tasks, filler, events, &metrics, &standing);
 
-    let actions = Actions {
-        client: client.clone(),
-        cluster: cluster.clone(),
-        store: store.clone(),
-        records: records.clone(),
-        cloud: cloud.clone(),
-        turns: turns.clone(),
-        metrics: metrics.clone(),
-    };
-    let rest = Rest {
-        directory: Directory::new(store.clone()),
-        store: store.clone(),
-        cluster: cluster.clone(),
-        claims: claims.clone(),
-        actions,
-        client: client.clone(),
-        metrics: metrics.clone(),
-    };
-    let desk = Desk {
-        claims: claims.clone(),
-        cluster: cluster.clone(),
-        store: store.clone(),
-        waiting: waiting.clone(),
-        turns: turns.clone(),
-        reporter: reporter.clone(),
-        metrics: metrics.clone(),
-    };
     let binder = Binder {
         client,
         claims,
@@ -167,12 +140,47 @@ pub fn start(
         reporter,
         metrics,
     };
-    let extender = Extender {
+    Ok(Answering {
+        rest: for_people(&binder),
+        extender: for_the_scheduler(binder, standing),
+    })
+}
+
+fn for_people(binder: &Binder) -> Rest {
+    let actions = Actions {
+        client: binder.client.clone(),
+        cluster: binder.cluster.clone(),
+        store: binder.store.clone(),
+        records: binder.records.clone(),
+        cloud: binder.cloud.clone(),
+        turns: binder.turns.clone(),
+        metrics: binder.metrics.clone(),
+    };
+    Rest {
+        directory: Directory::new(binder.store.clone()),
+        store: binder.store.clone(),
+        cluster: binder.cluster.clone(),
+        claims: binder.claims.clone(),
+        actions,
+        client: binder.client.clone(),
+    }
+}
+
+fn for_the_scheduler(binder: Binder, standing: watch::Receiver<Standing>) -> Extender {
+    let desk = Desk {
+        claims: binder.claims.clone(),
+        cluster: binder.cluster.clone(),
+        store: binder.store.clone(),
+        waiting: binder.waiting.clone(),
+        turns: binder.turns.clone(),
+        reporter: binder.reporter.clone(),
+        metrics: binder.metrics.clone(),
+    };
+    Extender {
         desk,
         binder,
         standing,
-    };
-    Ok(Answering { extender, rest })
+    }
 }
 
 /// Starts what looks after records that no pod is about.

@@ -270,7 +270,25 @@ impl Finding {
             Self::PodGone {
                 ip, claimed: false, ..
             } => Some(Fix::DeleteRecord(*ip)),
-            _ => None,
+            Self::NoConfiguration
+            | Self::Configuration(_)
+            | Self::NodeNotConfigured { .. }
+            | Self::InvalidPoolName { .. }
+            | Self::PoolOverLimit { .. }
+            | Self::PoolShort { .. }
+            | Self::StrangeName(_)
+            | Self::UnreadableRecord { .. }
+            | Self::MalformedAttribute { .. }
+            | Self::ForeignKey { .. }
+            | Self::OutsideConfiguration { .. }
+            | Self::ReservedInUse { .. }
+            | Self::PodGone { .. }
+            | Self::StaleBinding { .. }
+            | Self::OtherUid { .. }
+            | Self::UnreadableAnnotation { .. }
+            | Self::RecordMissing { .. }
+            | Self::AddressConflict { .. }
+            | Self::ClaimedTwice { .. } => None,
         }
     }
 

@@ -140,7 +140,7 @@ type Damage = (&'static str, fn(&mut Scene));
 /// Each damage gives this one finding and no other.
 const DAMAGES: &[Damage] = &[
     ("NoConfiguration", |it| it.configuration = None),
-    ("RangeOverlap", |it| {
+    ("EntriesOverlap", |it| {
         let entry = r#"{"nodeSubnets": ["10.77.0.0/24"], "ips": ["10.0.70.20~10.0.70.21"],
             "subnet": "10.0.70.0/24", "gateway": "10.0.70.1"}"#;
         it.configuration = Some(fixture::T.replace("\n]", &format!(",\n{entry}]")));
@@ -191,7 +191,7 @@ const DAMAGES: &[Damage] = &[
         records.find(|it| it.name == name).unwrap().content = None;
     }),
     ("MalformedAttribute", |it| {
-        it.content(t5(2)).attribute = "{".into()
+        it.content(t5(2)).attribute = "{".into();
     }),
     ("ForeignKey", |it| {
         let content = it.content(KEPT.into());
@@ -235,7 +235,7 @@ const DAMAGES: &[Damage] = &[
         it.records.remove(0);
     }),
     ("AddressConflict", |it| {
-        it.pods[0].claimed = Some(vec![KEPT.into()])
+        it.pods[0].claimed = Some(vec![KEPT.into()]);
     }),
     ("ClaimedTwice", |it| {
         let pod = Pod {

@@ -58,7 +58,8 @@ impl From<Denied> for Refusal {
         let status = StatusCode::from_u16(denied.status());
         Self {
             status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            message: denied.to_string(),
+            // In the form that the front gives to its refusals.
+            message: format!("{}: {denied}", denied.reason()),
         }
     }
 }

@@ -1,0 +1,146 @@
+use floe_shell::mock::Server;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    args::{CONFIG_MAP, Consent, Output},
+    console::script,
+    fixture::{self, RECORDS, record},
+};
+
+const PODS: &str = "/api/v1/namespaces/db/pods";
+
+fn server() -> Server {
+    let server = Server::default();
+    let text = r#"[{"nodeSubnets": ["10.0.1.0/24"], "ips": ["10.0.70.2~10.0.70.20"],
+        "subnet": "10.0.70.0/24", "gateway": "10.0.70.1"}]"#;
+    server.put(
+        "/api/v1/namespaces/kube-system/configmaps",
+        json!({ "metadata": { "name": "floatingip-config" }, "data": { "floatingips": text } }),
+    );
+    let addresses = json!([{ "type": "InternalIP", "address": "10.0.1.5" }]);
+    server.put(
+        "/api/v1/nodes",
+        json!({ "metadata": { "name": "n1" }, "status": { "addresses": addresses } }),
+    );
+    let mut bound = record("10.0.70.2", "sts_db_pg_pg-0", "n1");
+    bound["metadata"]["labels"] = json!({ "floe.dev/node": "n1" });
+    server.put(RECORDS, bound);
+    server.put(PODS, pod("pg-0", "uid-1", "10.0.70.2"));
+    server
+}
+
+fn pod(name: &str, uid: &str, ip: &str) -> Value {
+    let info = json!({ "ip": format!("{ip}/24"), "vlan": 0, "gateway": "10.0.70.1" });
+    let args = json!({ "common": { "ipinfos": [info] } }).to_string();
+    json!({
+        "metadata": {
+            "name": name, "uid": uid, "annotations": { "k8s.v1.cni.galaxy.io/args": args },
+        },
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{
+                "name": "c", "resources": { "requests": { "tke.cloud.tencent.com/eni-ip": "1" } },
+            }],
+        },
+        "status": { "phase": "Running", "podIP": ip, "podIPs": [{ "ip": ip }] },
+    })
+}
+
+/// What the command says on both streams, and how it ends.
+async fn check(server: &Server, fix: bool, format: Option<Format>) -> (String, String, String) {
+    let (mut console, out, err) = script::console(None);
+    let command = args::Check {
+        fix,
+        config_map: CONFIG_MAP.into(),
+        consent: Consent { yes: true },
+        output: Output { format },
+    };
+    let result = run(&fixture::cluster(server), &mut console, &command).await;
+    let end = result.map_or_else(|failure| failure.to_string(), |()| String::new());
+    (out.text(), err.text(), end)
+}
+
+#[tokio::test]
+async fn what_fits_together_is_told_so() {
+    let (out, _, end) = check(&server(), false, None).await;
+    let text = "Everything fits together: 1 records, 1 pods, 0 pools, 1 nodes.\n";
+    assert_eq!((out.as_str(), end.as_str()), (text, ""));
+    assert_eq!(check(&server(), false, Some(Format::Json)).await.0, "[]\n");
+}
+
+#[tokio::test]
+async fn what_does_not_is_told_by_name_and_mended_where_that_is_safe() {
+    let server = server();
+    let mut gone = record("10.0.70.3", "sts_db_pg_pg-1", "");
+    gone["spec"]["policy"] = json!(0);
+    server.put(RECORDS, gone);
+    let mut marked = server.object(RECORDS, "10.0.70.2").unwrap();
+    marked["metadata"]["labels"] = json!({ "floe.dev/outside-configuration": "true", "x": "y" });
+    server.put(RECORDS, marked);
+    server.put(RECORDS, record("10.0.70.4", "somebody", ""));
+
+    let (out, _, end) = check(&server, false, None).await;
+    assert_eq!(end, "3 inconsistencies");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(
+        lines[1].starts_with("floatingip/10.0.70.2   LabelsNotTrue   yes "),
+        "{out}"
+    );
+    assert!(
+        lines[2].starts_with("floatingip/10.0.70.3   PodGone         yes "),
+        "{out}"
+    );
+    assert!(
+        lines[3].starts_with("floatingip/10.0.70.4   ForeignKey      no "),
+        "{out}"
+    );
+
+    let (_, told, end) = check(&server, true, None).await;
+    assert_eq!(end, "1 inconsistencies");
+    assert!(told.contains("done: free 10.0.70.3"), "{told}");
+    assert!(server.object(RECORDS, "10.0.70.3").is_none());
+    let labels = server.object(RECORDS, "10.0.70.2").unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels, json!({ "floe.dev/node": "n1", "x": "y" }));
+    let (out, ..) = check(&server, true, Some(Format::Name)).await;
+    assert_eq!(out, "floatingip/10.0.70.4\n");
+}
+
+#[tokio::test]
+async fn nothing_is_freed_that_a_pod_has_got_meanwhile() {
+    let server = server();
+    let mut gone = record("10.0.70.3", "sts_db_pg_pg-1", "");
+    gone["spec"]["policy"] = json!(0);
+    server.put(RECORDS, gone);
+    let scene = Scene::read(&fixture::cluster(&server), CONFIG_MAP)
+        .await
+        .unwrap();
+    let fix = audit(&scene.world())[0].fix().unwrap();
+    server.put(PODS, pod("pg-1", "new", "10.0.70.3"));
+    let outcome = mend::mend(&fixture::cluster(&server), &scene, &fix)
+        .await
+        .unwrap();
+    assert_eq!(outcome, Err("there is such a pod again"));
+
+    server.delete(PODS, "pg-1");
+    let mut other = server.object(RECORDS, "10.0.70.3").unwrap();
+    other["spec"]["key"] = json!("sts_db_pg_pg-2");
+    server.put(RECORDS, other);
+    let outcome = mend::mend(&fixture::cluster(&server), &scene, &fix)
+        .await
+        .unwrap();
+    assert_eq!(outcome, Err("it has changed since; check again"));
+    assert!(server.object(RECORDS, "10.0.70.3").is_some());
+}
+
+#[tokio::test]
+async fn without_a_configuration_that_is_what_is_told() {
+    let server = server();
+    server.delete(
+        "/api/v1/namespaces/kube-system/configmaps",
+        "floatingip-config",
+    );
+    let (out, _, end) = check(&server, true, None).await;
+    assert!(out.contains("NoConfiguration"), "{out}");
+    assert_eq!(end, "1 inconsistencies");
+}

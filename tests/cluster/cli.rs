@@ -1,0 +1,82 @@
+//! `kubectl floe` on a real cluster: every command of `docs/cli.md` prints what the
+//! document says, and a controller that is open is asked without a token.
+//!
+//! `FLOE_REWRITE_DOCS=1` writes what is printed into the document instead; look at the
+//! difference before it is committed.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use self::document::{Document, Step};
+use self::ground::Ground;
+
+mod document;
+mod ground;
+mod terminal;
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+
+/// Has the document rewritten.
+const REWRITE: &str = "FLOE_REWRITE_DOCS";
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn every_command_of_the_cli_document_prints_what_the_document_says() -> Result<()> {
+    let cluster = ground::alone().await;
+    let ground = Ground::prepare(&cluster).await?;
+    let text = fs::read_to_string(DOCUMENT).context("docs/cli.md")?;
+    let mut document = Document::read(&text)?;
+    let rewrites = std::env::var_os(REWRITE).is_some();
+    let mut differences = Vec::new();
+    for step in document.steps_mut() {
+        let printed = match ground.run(step, rewrites).await {
+            // Whoever rewrites sees it in the document.
+            Err(error) if rewrites => format!("{error:#}\n"),
+            printed => printed?,
+        };
+        if !step.agrees(&printed) {
+            differences.push(format!(
+                "$ {}\nthe document says:\n{}\nit prints:\n{printed}",
+                step.command, step.output
+            ));
+            step.output = printed;
+            // What follows rests on this.
+            if !rewrites {
+                break;
+            }
+        }
+    }
+    if rewrites {
+        fs::write(Path::new(DOCUMENT), document.text())?;
+        return Ok(());
+    }
+    ensure!(
+        differences.is_empty(),
+        "{REWRITE}=1 rewrites the document\n\n{}",
+        differences.join("\n\n")
+    );
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn an_open_controller_is_asked_without_a_token_and_that_is_told() -> Result<()> {
+    let cluster = ground::alone().await;
+    let ground = Ground::prepare(&cluster).await?;
+    floe_testbed::floe::install_with(&cluster, &[("FLOE_API_AUTH", "none")])?;
+    let says = |command: &str, output: &str| Step::new(command, output);
+    // Certificate or token: neither is asked for.
+    for context in ["lab", "lab-certificate"] {
+        let step = says(
+            &format!("kubectl floe --context {context} explain 10.0.70.200"),
+            "warning: the management API is open: it has neither TLS nor tokens \
+             (--api-auth=none), so everybody who reaches it may release addresses\n\
+             It has no record, and is in no range of the configuration.\n",
+        );
+        let printed = ground.run(&step, false).await?;
+        ensure!(printed.starts_with(&step.output), "it prints:\n{printed}");
+    }
+    floe_testbed::floe::install(&cluster)
+}
