@@ -74,7 +74,7 @@ impl Caller {
 
     /// Somebody with the account of the guide, which may do everything.
     pub async fn operator(cluster: &Cluster) -> Result<Self> {
-        cluster.apply(block(GUIDE, "yaml", OPERATOR)?, "default")?;
+        cluster.apply(block(GUIDE, "yaml", OPERATOR)?, floe::NAMESPACE)?;
         let mut kubectl = cluster.kubectl();
         kubectl.args(["--namespace", floe::NAMESPACE, "create", "token", OPERATOR]);
         let output = kubectl.output()?;

@@ -14,7 +14,7 @@ use self::ground::Ground;
 
 mod document;
 mod ground;
-mod terminal;
+pub mod terminal;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
 

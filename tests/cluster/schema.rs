@@ -136,7 +136,9 @@ async fn ask_everything(namespace: &TestNamespace<'_>) -> Result<()> {
     // It is content with operations that it was not able to ask.
     let figure = |name: &str| told.lines().find_map(|line| line.trim().strip_prefix(name));
     let (selected, tested) = (figure("Selected: "), figure("Tested: "));
-    let (selected, all) = selected.and_then(|it| it.split_once('/')).context(NO_SUMMARY)?;
+    let (selected, all) = selected
+        .and_then(|it| it.split_once('/'))
+        .context(NO_SUMMARY)?;
     assert_eq!(tested, Some(selected), "{told}");
     let left_out = all.parse::<u32>()? - selected.parse::<u32>()?;
     assert_eq!(left_out, 1, "only {ENDLESS} is left out:\n{told}");

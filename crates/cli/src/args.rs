@@ -217,6 +217,7 @@ impl From<HeldState> for State {
 
 /// Whom completions can be for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(clippy::enum_variant_names, reason = "that is its name")]
 pub enum Shell {
     /// kubectl, so that it completes in every shell that completes kubectl
     Kubectl,

@@ -125,15 +125,13 @@ fn names(explanation: &Explanation) -> String {
 
 /// The explanation for people: first in words, then everything line by line.
 fn told(explanation: &Explanation, now: Timestamp) -> String {
-    let words = explanation.summary.iter();
-    let mut text: String = words.map(|it| format!("{}\n", harmless(it))).collect();
-    if let Some(ip) = &explanation.ip {
-        text.push_str(&format!("\n{}", of_ip(ip, now).text()));
-    }
-    if let Some(pod) = &explanation.pod {
-        text.push_str(&format!("\n{}", of_pod(pod).text()));
-    }
-    text
+    let words: Vec<_> = explanation.summary.iter().map(|it| harmless(it)).collect();
+    let parts = [
+        Some(words.join("\n") + "\n"),
+        explanation.ip.as_ref().map(|ip| of_ip(ip, now).text()),
+        explanation.pod.as_ref().map(|pod| of_pod(pod).text()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 fn of_ip(explained: &IpExplanation, now: Timestamp) -> Sheet {

@@ -8,7 +8,7 @@
 //! - [`token`]: by what the user is known.
 //! - [`call`]: one call over a connection.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use floe_api::rest::v2::Problem;
 use futures::future::BoxFuture;
@@ -143,11 +143,9 @@ impl<C: Connect> Remote<C> {
             return self.try_once(console, method, path, body).await;
         };
         let answer = timeout(patience, self.try_once(console, method, path, body)).await;
-        answer.unwrap_or_else(|_| {
-            Err(Failure::ApiLate {
-                seconds: patience.as_secs(),
-            })
-        })
+        answer.unwrap_or(Err(Failure::ApiLate {
+            seconds: patience.as_secs(),
+        }))
     }
 
     async fn try_once(
@@ -220,7 +218,7 @@ pub fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~:/".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            encoded.push_str(&format!("%{byte:02X}"));
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
     encoded

@@ -169,22 +169,27 @@ impl Account {
                 "Its record cannot be read, so nobody knows whose it is, and it is left alone."
                     .into()
             }
-            Why::Reserved => format!("It is reserved for {holder}: no pod gets it."),
+            Why::Reserved => {
+                let purpose = holder.strip_prefix("pool reserved-for-").unwrap_or(holder);
+                format!("It is reserved for {purpose}: no pod gets it.")
+            }
             Why::Foreign => format!(
                 "Its record has the key {holder}, which tells neither pod nor workload; nobody runs with it."
             ),
             Why::HolderUnknown => {
                 format!("Somebody runs with it, but the key {holder} does not tell who.")
             }
-            Why::PodHolds => format!("{holder} has it."),
+            Why::PodHolds => format!("It is held by {holder}."),
             Why::PodExpected => {
                 format!("It waits for {holder}, which is there and gets it when it is bound.")
             }
             Why::PodUnreadable => {
-                format!("{holder} had it; whether that pod is still there nobody can tell now.")
+                format!(
+                    "It was held by {holder}; whether that pod is still there nobody can tell now."
+                )
             }
             Why::PodLeft(departure) => format!(
-                "{holder} had it and is {}; floe is about to act on that.",
+                "It was held by {holder}, which is {}; floe is about to act on that.",
                 departure.text()
             ),
             Why::Kept(_) => format!("It is kept for {holder}, which is not there."),

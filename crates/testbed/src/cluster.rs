@@ -30,6 +30,7 @@ pub mod paths;
 mod pods;
 pub mod shared;
 pub mod spec;
+mod storage;
 pub mod wait;
 
 use control::{Reply, Request, Status, ask};

@@ -62,7 +62,7 @@ fn tag_of(digest: &str) -> String {
 
 /// Applies floe's definitions as an administrator would, over whatever definitions
 /// are there already.
-fn apply_definitions(cluster: &Cluster) -> Result<()> {
+pub fn apply_definitions(cluster: &Cluster) -> Result<()> {
     let definitions = Path::new(DEPLOY).join("crds");
     let mut kubectl = cluster.kubectl();
     kubectl.args(["apply", "--server-side", "--force-conflicts", "--filename"]);

@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use kube::Client;
 use nix::mount::{MsFlags, mount};
+use tokio::task::JoinHandle;
 
 use crate::cgroup::Cgroup;
 use crate::cluster::control::{ProgramName, Reply, Request};
@@ -38,6 +39,7 @@ mod pki;
 mod program;
 mod remains;
 mod requests;
+mod storage;
 
 use addresses::{API_SERVER, API_SERVER_BEHIND_GATE, CONTROL_PLANE, REGISTRY, Seat};
 use control_plane::ControlPlane;
@@ -48,7 +50,7 @@ use pki::Pki;
 use program::{Program, Recipe};
 use remains::{BURIAL, Logs, all_of, bury, cgroup_of, lock};
 
-pub use bootstrap::{is_ready, nodes_are_ready};
+pub use bootstrap::{api_server_is_ready, is_ready, nodes_are_ready, service_accounts_exist};
 pub use catalog::BUSYBOX;
 pub use remains::{clean_up, owner};
 
@@ -136,6 +138,8 @@ struct Supervisor {
     hosts: BTreeMap<String, Host>,
     programs: BTreeMap<ProgramName, Program>,
     gate: Option<Gate>,
+    /// What keeps the fake nodes alive.
+    fake_life: Option<JoinHandle<()>>,
     /// Hosts that are cut off from the control plane.
     cut_off: BTreeSet<String>,
     /// Whether anything was broken since the last time that all was mended.
@@ -153,6 +157,7 @@ impl Supervisor {
             programs: BTreeMap::new(),
             hosts: BTreeMap::new(),
             gate: None,
+            fake_life: None,
             cut_off: BTreeSet::new(),
             is_broken: false,
             spec,
@@ -174,7 +179,7 @@ impl Supervisor {
             &self.kubernetes,
             &self.pki,
             &self.paths.config(),
-            &self.paths.disks().join("etcd"),
+            &self.etcd_disk(),
         )?;
         self.start(CONTROL_PLANE, "etcd", commands.etcd)?;
         self.start(CONTROL_PLANE, "kube-apiserver", commands.api_server)?;
@@ -220,9 +225,17 @@ impl Supervisor {
         if self.spec.fake_nodes > 0 {
             step(&format!("creating {} fake nodes", self.spec.fake_nodes));
             fake_nodes::create(&client, self.spec.fake_nodes).await?;
-            tokio::spawn(fake_nodes::live(client, self.spec.fake_nodes));
+            self.keep_fake_nodes_alive(client);
         }
         Ok(())
+    }
+
+    /// Has the fake nodes live, instead of whoever kept them alive before.
+    fn keep_fake_nodes_alive(&mut self, client: Client) {
+        let life = tokio::spawn(fake_nodes::live(client, self.spec.fake_nodes));
+        if let Some(before) = self.fake_life.replace(life) {
+            before.abort();
+        }
     }
 
     fn boot(&mut self, seat: Seat, role: &Role) -> Result<HostRef> {

@@ -60,6 +60,7 @@ pub const GROUPS: &[Group] = &[
             SHARED_NAME,
             "float-ips",
             "node-side",
+            "restore",
             "lifecycle",
             "lifecycle-2",
         ],

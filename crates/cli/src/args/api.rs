@@ -14,7 +14,7 @@ pub struct ApiAccess {
     /// The namespace of the controller
     #[arg(long, value_name = "NAME", default_value = "kube-system")]
     pub floe_namespace: String,
-    /// Whom to trust (PEM); else what the controller shows in ConfigMap floe-api-ca
+    /// Whom to trust (PEM); else what the controller shows in the config map floe-api-ca
     #[arg(long, value_name = "FILE")]
     pub api_ca_file: Option<PathBuf>,
     /// The name in the controller's certificate; else that of its service

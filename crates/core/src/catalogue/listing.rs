@@ -86,7 +86,10 @@ pub(super) fn piece_of<T: Ord>(mut all: Vec<T>, piece: Range<usize>) -> impl Ite
 /// common; so their heads are looked at first, which are numbers, and most names
 /// are out before a text has to be compared.
 fn piece_by_name(mut all: Vec<(Name<'_>, u32)>, mut piece: Range<usize>) -> Vec<u32> {
-    while !piece.is_empty() {
+    if piece.is_empty() {
+        return Vec::new();
+    }
+    loop {
         let mut heads: Vec<u128> = all.iter().map(|(name, _)| name.head()).collect();
         if heads.iter().any(|head| *head != heads[0]) {
             let (_, first, after) = heads.select_nth_unstable(piece.start);
@@ -261,4 +264,28 @@ fn cut(fours: &Fours<'_>, gaps: &[u64; 257], place: u64) -> (u64, u64) {
 fn places(piece: Range<u64>) -> Range<usize> {
     let place = |place| usize::try_from(place).unwrap_or(usize::MAX);
     place(piece.start)..place(piece.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_piece_by_name_is_what_sorting_all_of_them_gives(
+            ends in prop::collection::vec("[ab\0]{0,3}(|[ab]{15,18})", 1..60),
+            start in "(|a{10}|a{16}|a{40})",
+            (from, length) in (0..60_usize, 0..20_usize),
+        ) {
+            let names: Vec<String> = ends.iter().map(|end| format!("{start}{end}")).collect();
+            let mut sorted: Vec<(&str, u32)> = names.iter().map(String::as_str).zip(0..).collect();
+            let all = sorted.iter().map(|(name, line)| (Name::of(name), *line)).collect();
+            sorted.sort_unstable();
+            let piece = from.min(names.len())..(from + length).min(names.len());
+            let wanted: Vec<u32> = sorted[piece.clone()].iter().map(|(_, line)| *line).collect();
+            prop_assert_eq!(piece_by_name(all, piece), wanted);
+        }
+    }
 }

@@ -238,7 +238,7 @@ fn a_reservation_and_a_strange_key_are_called_so() {
     assert_eq!(
         account.sentences(),
         [
-            "It is reserved for pool reserved-for-router: no pod gets it.",
+            "It is reserved for router: no pod gets it.",
             "So since 2026-01-02T03:04:05Z.",
             "What would release it: taking the reservation back.",
         ]
@@ -267,7 +267,7 @@ fn an_address_outside_of_the_configuration_is_told_to_be_so() {
     assert_eq!(
         account.sentences(),
         [
-            "pod ns1/a-1 has it.",
+            "It is held by pod ns1/a-1.",
             "So since 2026-01-02T03:04:05Z.",
             "It is in no range of the configuration any more, so nobody else can get it.",
             "What would release it: the end of its pod: it is in no range of the configuration any more.",

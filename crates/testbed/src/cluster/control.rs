@@ -55,10 +55,25 @@ pub enum Request {
         /// The delay of each piece of data, in either direction.
         milliseconds: u64,
     },
+    /// Change what etcd has on its disk.
+    Storage(Storage),
+    /// Start everything again that has read what is not true any more.
+    ReadAnew,
     /// Mend everything that was broken on purpose.
     Heal,
     /// End the cluster.
     Down,
+}
+
+/// A change of what etcd has on its disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Storage {
+    /// Keep a copy under a name.
+    Save(String),
+    /// Go back to the copy of that name.
+    Restore(String),
+    /// Lose all of it.
+    Lose,
 }
 
 /// A program on a host, such as `node-1/kubelet`.

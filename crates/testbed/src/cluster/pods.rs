@@ -30,16 +30,23 @@ impl Cluster {
     /// Kills a program inside a running pod, without warning; its node starts the
     /// container again.
     pub fn kill_in_pod(&self, pod: &Pod, program: &str) -> Result<()> {
+        kill(
+            Pid::from_raw(self.process_in_pod(pod, program)?),
+            Signal::SIGKILL,
+        )?;
+        Ok(())
+    }
+
+    /// The process of a program inside a running pod, as the machine sees it.
+    pub fn process_in_pod(&self, pod: &Pod, program: &str) -> Result<i32> {
         let is_it = |pid: &i32| {
             fs::read_to_string(format!("/proc/{pid}/comm"))
                 // The kernel keeps fifteen letters of a name.
                 .is_ok_and(|name| program.get(..15).unwrap_or(program) == name.trim_end())
         };
-        let pid = processes_of(pod)?
+        processes_of(pod)?
             .find(is_it)
-            .with_context(|| format!("{program} does not run in pod {}", pod.name_any()))?;
-        kill(Pid::from_raw(pid), Signal::SIGKILL)?;
-        Ok(())
+            .with_context(|| format!("{program} does not run in pod {}", pod.name_any()))
     }
 
     /// Waits until a node is Ready, or is not.

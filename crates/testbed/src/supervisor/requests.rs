@@ -24,6 +24,8 @@ impl Supervisor {
             | Request::Stop { .. }
             | Request::Start(_)
             | Request::CutOff { .. }
+            | Request::Storage(_)
+            | Request::ReadAnew
             | Request::Slow { .. } => true,
         };
         match request {
@@ -44,6 +46,8 @@ impl Supervisor {
                 let gate = self.gate.as_ref().context("the gate is not open yet")?;
                 gate.slow(Duration::from_millis(milliseconds));
             }
+            Request::Storage(change) => self.change_storage(&change).await?,
+            Request::ReadAnew => self.read_anew().await?,
             Request::Heal => self.heal().await?,
             Request::Down => {}
         }

@@ -7,7 +7,7 @@ use crate::fixture;
 
 const PODS: &str = "/api/v1/namespaces/kube-system/pods";
 
-fn controller(name: &str, ready: &str, ports: Value) -> Value {
+fn controller(name: &str, ready: &str, ports: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": name, "labels": { "app.kubernetes.io/name": "floe-controller" } },
@@ -30,7 +30,7 @@ async fn only_controllers_that_are_ready_are_asked_at_the_port_they_name() {
         failure.to_string(),
         "no controller of floe runs in namespace kube-system"
     );
-    server.put(PODS, controller("a", "False", json!([])));
+    server.put(PODS, controller("a", "False", &json!([])));
     let failure = found(&server).await.unwrap_err();
     assert_eq!(
         failure.to_string(),
@@ -39,8 +39,8 @@ async fn only_controllers_that_are_ready_are_asked_at_the_port_they_name() {
     let ports = json!([
         { "name": "health", "containerPort": 8080 }, { "name": "api", "containerPort": 9999 },
     ]);
-    server.put(PODS, controller("b", "True", ports));
-    server.put(PODS, controller("c", "True", json!([])));
+    server.put(PODS, controller("b", "True", &ports));
+    server.put(PODS, controller("c", "True", &json!([])));
     let wanted = [("b".to_owned(), 9999), ("c".to_owned(), 9041)];
     assert_eq!(found(&server).await.unwrap(), wanted);
 }

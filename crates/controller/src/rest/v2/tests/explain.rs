@@ -46,7 +46,7 @@ async fn an_address_is_explained_by_holder_policy_and_workload() {
     assert_eq!(
         body["summary"],
         json!([
-            "pod ns/a-0 has it.",
+            "It is held by pod ns/a-0.",
             "So since 2026-01-01T00:00:00Z.",
             "What would release it: fewer replicas of StatefulSet ns/a or its end, once its pod is gone.",
         ])
