@@ -120,9 +120,10 @@ struct Slow {
 
 impl Slow {
     fn start(caller: &Caller) -> Result<Self> {
+        // The dot is its input, for which it does not wait: it hears answers meanwhile.
         let mut curl = caller
             .curl()
-            .args(["--include", "--request", "POST", "--upload-file", "-"])
+            .args(["--include", "--request", "POST", "--upload-file", "."])
             .args(["--header", "Content-Type: application/json"])
             .arg(Caller::url("/v1/ip"))
             .stdin(Stdio::piped())

@@ -114,13 +114,21 @@ impl Drop for OpenApi<'_> {
     }
 }
 
-/// Sets a variable of the controllers, or removes it, and waits until all run so.
+/// Sets a variable of the controllers, or removes it, and waits until all run so and
+/// nobody is sent to those of before.
 fn set_variable(cluster: &Cluster, change: &str) -> Result<()> {
     let deployment = format!("deployment/{DEPLOYMENT}");
-    let mut kubectl = cluster.kubectl();
-    kubectl.args(["--namespace", NAMESPACE, "set", "env", &deployment, change]);
-    command::read(&mut kubectl)?;
-    wait_until_ready(cluster)
+    let kubectl = |arguments: &[&str]| {
+        let mut kubectl = cluster.kubectl();
+        command::read(kubectl.args(["--namespace", NAMESPACE]).args(arguments))
+    };
+    let before = kubectl(&["get", "pod", "--output=name", "--selector", CONTROLLER])?;
+    kubectl(&["set", "env", &deployment, change])?;
+    wait_until_ready(cluster)?;
+    let gone = ["wait", "--for=delete", "--timeout=60s"];
+    let before: Vec<&str> = before.lines().collect();
+    kubectl(&[&gone[..], &before].concat())?;
+    Ok(())
 }
 
 /// Gives the extender the address at which the scheduler looks for it.

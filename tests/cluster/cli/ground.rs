@@ -67,6 +67,11 @@ impl Ground {
         })
     }
 
+    /// What a command prints at once.
+    pub fn print(&self, command: &str) -> Result<String> {
+        self.terminal.run(command)
+    }
+
     /// What a step prints: at once if it changes something, else when the cluster has
     /// settled. If nobody knows what is right, that is when nothing changes any more.
     pub async fn run(&self, step: &Step, unknown: bool) -> Result<String> {

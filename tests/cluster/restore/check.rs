@@ -37,8 +37,11 @@ async fn all_is_well(terminal: &Terminal) -> Result<()> {
     .await
 }
 
-fn record(name: &str, key: &str, policy: u8, uid: &str) -> String {
-    let attribute = json!({ "NodeName": "", "Uid": uid }).to_string();
+fn bound_for(uid: &str) -> String {
+    json!({ "NodeName": "", "Uid": uid }).to_string()
+}
+
+fn record(name: &str, key: &str, policy: u8, attribute: &str) -> String {
     json!({
         "apiVersion": "galaxy.k8s.io/v1alpha1", "kind": "FloatingIP",
         "metadata": { "name": name, "labels": { "ipType": "internalIP" } },
@@ -67,16 +70,17 @@ async fn check_names_every_inconsistency_and_fix_mends_those_that_harm_nobody() 
         format!("NULL_{ns}_NULL_gone"),
         format!("sts_{ns}_past_past-0"),
     );
-    for (name, key, policy, uid) in [
-        ("10.0.70.50", gone.as_str(), 0, ""),
-        ("10.0.70.51", &stale, 2, "1-2-3"),
-        ("10.0.70.52", "whatever", 2, ""),
-        ("10.9.9.9", &format!("sts_{ns}_far_far-0"), 2, ""),
-        ("no-address", &gone, 0, ""),
+    for (name, key, policy, attribute) in [
+        ("10.0.70.50", gone.as_str(), 0, bound_for("")),
+        ("10.0.70.51", &stale, 2, bound_for("1-2-3")),
+        ("10.0.70.52", "whatever", 2, bound_for("")),
+        ("10.0.70.53", &stale, 2, "nonsense".to_owned()),
+        ("10.9.9.9", &format!("sts_{ns}_far_far-0"), 2, bound_for("")),
     ] {
-        cluster.apply(&record(name, key, policy, uid), "default")?;
+        cluster.apply(&record(name, key, policy, &attribute), "default")?;
     }
     terminal.run("kubectl delete floatingip 10.0.70.40")?;
+    ground::runs(&namespace, "second", &kept).await?;
     terminal.run(&format!(
         "kubectl annotate --overwrite floatingip {kept} floe.dev/state=Spare"
     ))?;
@@ -89,7 +93,8 @@ async fn check_names_every_inconsistency_and_fix_mends_those_that_harm_nobody() 
         ip("10.0.70.52", "ForeignKey"),
         // Its label is written, but only a person knows whether it is right.
         ip("10.9.9.9", "OutsideConfiguration"),
-        ip("no-address", "NotAnAddress"),
+        ip("10.0.70.53", "MalformedAttribute"),
+        ip(&kept, "ClaimedTwice"),
         of(format!("pod/{ns}/runner"), "RecordMissing"),
     ]);
     let all: BTreeSet<_> = others.iter().cloned().chain(safe).collect();
@@ -105,7 +110,8 @@ async fn check_names_every_inconsistency_and_fix_mends_those_that_harm_nobody() 
 
     // The rest is for floe, and for a person.
     floe::scale(&cluster, 2)?;
-    terminal.run("kubectl delete floatingip 10.0.70.52 10.9.9.9 no-address")?;
+    terminal.run("kubectl delete floatingip 10.0.70.52 10.0.70.53 10.9.9.9")?;
+    namespace.kubectl(&["delete", "pod/second"])?;
     ground::is_recorded(&namespace, "runner", "10.0.70.40").await?;
     all_is_well(&terminal).await
 }

@@ -48,12 +48,12 @@ pub(super) fn page(catalogue: &Catalogue, query: &Query) -> Page {
     let (slots, total) = match query.sort {
         Sort::Ip => listing.by_address(Order::Number),
         Sort::IpText => listing.by_address(Order::Text),
-        Sort::Pod => listing.by_name(|line| parts(line).pod),
-        Sort::Namespace => listing.by_name(|line| parts(line).namespace),
-        Sort::App => listing.by_name(|line| parts(line).app),
-        Sort::Node => listing.by_name(|line| texts.node(line)),
-        Sort::Policy => listing.by_value(&ReleasePolicy::OnDelete, |line| line.policy),
-        Sort::Since => listing.by_value(&Timestamp::MIN, |line| line.updated),
+        Sort::Pod => listing.by_field(&Name::of(""), |line| Name::of(parts(line).pod)),
+        Sort::Namespace => listing.by_field(&Name::of(""), |line| Name::of(parts(line).namespace)),
+        Sort::App => listing.by_field(&Name::of(""), |line| Name::of(parts(line).app)),
+        Sort::Node => listing.by_field(&Name::of(""), |line| Name::of(texts.node(line))),
+        Sort::Policy => listing.by_field(&ReleasePolicy::OnDelete, |line| line.policy),
+        Sort::Since => listing.by_field(&Timestamp::MIN, |line| line.updated),
     };
     let item = |slot| match slot {
         Slot::Held(line) => catalogue.lines[place(line)].item(),
@@ -80,39 +80,6 @@ pub(super) fn piece_of<T: Ord>(mut all: Vec<T>, piece: Range<usize>) -> impl Ite
     let skipped = start.min(all.len());
     all[skipped..].sort_unstable();
     all.into_iter().skip(skipped)
-}
-
-/// The same of lines by their names. Names of one cluster often have a long start in
-/// common; so their heads are looked at first, which are numbers, and most names
-/// are out before a text has to be compared.
-fn piece_by_name(mut all: Vec<(Name<'_>, u32)>, mut piece: Range<usize>) -> Vec<u32> {
-    if piece.is_empty() {
-        return Vec::new();
-    }
-    loop {
-        let mut heads: Vec<u128> = all.iter().map(|(name, _)| name.head()).collect();
-        if heads.iter().any(|head| *head != heads[0]) {
-            let (_, first, after) = heads.select_nth_unstable(piece.start);
-            let first = *first;
-            let last = match piece.len() - 1 {
-                0 => first,
-                more => *after.select_nth_unstable(more - 1).1,
-            };
-            let before = all.iter().filter(|(name, _)| name.head() < first).count();
-            all.retain(|(name, _)| (first..=last).contains(&name.head()));
-            piece = piece.start - before..piece.end - before;
-            if first < last {
-                break;
-            }
-        }
-        if all.iter().all(|(name, _)| name.is_at_end()) {
-            break;
-        }
-        for (name, _) in &mut all {
-            name.advance();
-        }
-    }
-    piece_of(all, piece).map(|(_, line)| line).collect()
 }
 
 /// The number of the line at a place.
@@ -158,26 +125,9 @@ impl<'a> Listing<'a> {
         (slots, total)
     }
 
-    /// All in the order of a name that records have.
-    fn by_name(&self, field: impl Fn(&'a Line) -> &'a str) -> (Vec<Slot>, u64) {
-        let name = |line| Name::of(field(line));
-        self.by_field(&Name::of(""), name, piece_by_name)
-    }
-
-    /// All in the order of something else that records have.
-    fn by_value<K: Ord>(&self, least: &K, field: impl Fn(&'a Line) -> K) -> (Vec<Slot>, u64) {
-        let pieces = |all, piece| piece_of(all, piece).map(|(_, line)| line).collect();
-        self.by_field(least, field, pieces)
-    }
-
-    /// All in the order of a field of records, sorted by `pieces`. Free addresses have
-    /// the `least` there is, and come after records that have no more.
-    fn by_field<K: Ord>(
-        &self,
-        least: &K,
-        field: impl Fn(&'a Line) -> K,
-        pieces: impl FnOnce(Vec<(K, u32)>, Range<usize>) -> Vec<u32>,
-    ) -> (Vec<Slot>, u64) {
+    /// All in the order of something that records have. Free addresses have the
+    /// `least` there is, and come after records that have no more.
+    fn by_field<K: Ord>(&self, least: &K, field: impl Fn(&'a Line) -> K) -> (Vec<Slot>, u64) {
         let lines = &self.catalogue.lines;
         let (mut without, mut with) = (Vec::new(), Vec::new());
         for &line in &self.held {
@@ -208,7 +158,7 @@ impl<'a> Listing<'a> {
         let mut slots: Vec<Slot> = without.map(|line| Slot::Held(*line)).collect();
         slots.extend(fours.slice(Order::Number, b));
         slots.extend(sixes.slice(Order::Number, places(c)));
-        slots.extend(pieces(with, places(d)).into_iter().map(Slot::Held));
+        slots.extend(piece_of(with, places(d)).map(|(_, line)| Slot::Held(line)));
         (slots, total)
     }
 
@@ -264,28 +214,4 @@ fn cut(fours: &Fours<'_>, gaps: &[u64; 257], place: u64) -> (u64, u64) {
 fn places(piece: Range<u64>) -> Range<usize> {
     let place = |place| usize::try_from(place).unwrap_or(usize::MAX);
     place(piece.start)..place(piece.end)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn a_piece_by_name_is_what_sorting_all_of_them_gives(
-            ends in prop::collection::vec("[ab\0]{0,3}(|[ab]{15,18})", 1..60),
-            start in "(|a{10}|a{16}|a{40})",
-            (from, length) in (0..60_usize, 0..20_usize),
-        ) {
-            let names: Vec<String> = ends.iter().map(|end| format!("{start}{end}")).collect();
-            let mut sorted: Vec<(&str, u32)> = names.iter().map(String::as_str).zip(0..).collect();
-            let all = sorted.iter().map(|(name, line)| (Name::of(name), *line)).collect();
-            sorted.sort_unstable();
-            let piece = from.min(names.len())..(from + length).min(names.len());
-            let wanted: Vec<u32> = sorted[piece.clone()].iter().map(|(_, line)| *line).collect();
-            prop_assert_eq!(piece_by_name(all, piece), wanted);
-        }
-    }
 }

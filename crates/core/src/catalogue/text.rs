@@ -21,14 +21,10 @@ impl TextKey {
 }
 
 /// A name with its first characters beside it: most comparisons need no more of it.
-/// Names that all have the same start can be compared [behind](Name::advance) it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<'a> {
     head: u128,
-    /// What is left of the name, from the head on.
-    rest: &'a [u8],
-    /// How long the whole name is.
-    length: usize,
+    text: &'a str,
 }
 
 /// How many bytes the head of a name has.
@@ -36,35 +32,15 @@ const HEAD: usize = 16;
 
 impl<'a> Name<'a> {
     pub fn of(text: &'a str) -> Self {
-        Self::from(text.as_bytes(), text.len())
-    }
-
-    /// The head. Names with different heads are in the order of these.
-    pub fn head(&self) -> u128 {
-        self.head
-    }
-
-    /// Whether there is nothing behind the head.
-    pub fn is_at_end(&self) -> bool {
-        self.rest.len() <= HEAD
-    }
-
-    /// Goes on with what is behind the head. Only names with the same heads so far
-    /// can be compared.
-    pub fn advance(&mut self) {
-        *self = Self::from(self.rest.get(HEAD..).unwrap_or_default(), self.length);
-    }
-
-    fn from(rest: &'a [u8], length: usize) -> Self {
-        let head = rest.first_chunk().copied().unwrap_or_else(|| {
+        let bytes = text.as_bytes();
+        let head = bytes.first_chunk().copied().unwrap_or_else(|| {
             let mut head = [0; HEAD];
-            head[..rest.len()].copy_from_slice(rest);
+            head[..bytes.len()].copy_from_slice(bytes);
             head
         });
         Self {
             head: u128::from_be_bytes(head),
-            rest,
-            length,
+            text,
         }
     }
 }
@@ -72,11 +48,12 @@ impl<'a> Name<'a> {
 impl Ord for Name<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.head.cmp(&other.head).then_with(|| {
-            if self.is_at_end() && other.is_at_end() {
+            let lengths = [self, other].map(|name| name.text.len());
+            if lengths.iter().all(|length| *length <= HEAD) {
                 // One is the other with zeros behind it.
-                self.length.cmp(&other.length)
+                lengths[0].cmp(&lengths[1])
             } else {
-                self.rest.cmp(other.rest)
+                self.text.cmp(other.text)
             }
         })
     }
@@ -158,22 +135,6 @@ mod tests {
         ) {
             prop_assert_eq!(Name::of(&a).cmp(&Name::of(&b)), a.cmp(&b));
             prop_assert_eq!(Name::of(&a) == Name::of(&b), a == b);
-        }
-
-        #[test]
-        fn names_compare_so_as_well_behind_a_common_start(
-            start in "[a\0]{16}", ends in prop::array::uniform2("[a\0]{0,40}"), steps in 0..3_usize,
-        ) {
-            let [a, b] = ends.map(|end| format!("{start}{end}"));
-            let (mut one, mut other) = (Name::of(&a), Name::of(&b));
-            for _ in 0..steps {
-                if one.head() != other.head() {
-                    break;
-                }
-                one.advance();
-                other.advance();
-            }
-            prop_assert_eq!(one.cmp(&other), a.cmp(&b));
         }
 
         #[test]
