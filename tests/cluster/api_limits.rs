@@ -10,10 +10,11 @@ use anyhow::{Context, Result, ensure};
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::wait;
 use floe_testbed::floe::OpenApi;
+use floe_testbed::host::Inside;
 use serde_json::json;
 
 use crate::LIMIT;
-use crate::api::Caller;
+use crate::api::{Caller, NAME};
 use crate::holdings::{forget, records_of};
 use crate::racks;
 
@@ -86,7 +87,7 @@ async fn slow_clients_are_refused_in_the_end_and_others_are_answered_meanwhile()
     let answer = operator.post("/v1/ip", &json!({ "ips": [] }))?;
     assert_eq!(answer.status, 200, "{answer:?}");
     for slow in &mut slow {
-        let ended = slow.curl.try_wait()?;
+        let ended = slow.client.try_wait()?;
         ensure!(
             ended.is_none(),
             "they were to be there all the time: {ended:?}"
@@ -113,33 +114,39 @@ async fn slow_clients_are_refused_in_the_end_and_others_are_answered_meanwhile()
     Ok(())
 }
 
-/// A client that has sent half of its body.
+/// A client that has sent half of its body. With TLS, curl hears no answer before it has
+/// sent all.
 struct Slow {
-    curl: Child,
+    client: Child,
 }
 
 impl Slow {
     fn start(caller: &Caller) -> Result<Self> {
-        // The dot is its input, for which it does not wait: it hears answers meanwhile.
-        let mut curl = caller
-            .curl()
-            .args(["--include", "--request", "POST", "--upload-file", "."])
-            .args(["--header", "Content-Type: application/json"])
-            .arg(Caller::url("/v1/ip"))
+        let mut client = caller
+            .host()
+            .command(Inside::Network, "openssl")
+            .args(["s_client", "-quiet", "-verify_return_error"])
+            .args(["-connect", &caller.address().to_string()])
+            .args(["-servername", NAME, "-CAfile"])
+            .arg(caller.certificate())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let input = curl.stdin.as_mut().context("its input is piped")?;
-        input.write_all(br#"{"ips":["#)?;
-        Ok(Self { curl })
+        let input = client.stdin.as_mut().context("its input is piped")?;
+        write!(
+            input,
+            "POST /v1/ip HTTP/1.1\r\nHost: {NAME}\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{{\"ips",
+            caller.token()
+        )?;
+        Ok(Self { client })
     }
 
     /// What it is told in the end.
     fn end(mut self) -> Result<String> {
         let mut told = String::new();
-        let mut output = self.curl.stdout.take().context("its output is piped")?;
-        // An answer before the end of the body makes curl stop sending.
+        let mut output = self.client.stdout.take().context("its output is piped")?;
         output.read_to_string(&mut told)?;
         Ok(told)
     }
@@ -147,8 +154,8 @@ impl Slow {
 
 impl Drop for Slow {
     fn drop(&mut self) {
-        let _ = self.curl.kill();
-        let _ = self.curl.wait();
+        let _ = self.client.kill();
+        let _ = self.client.wait();
     }
 }
 

@@ -6,12 +6,13 @@ use anyhow::{Context, Result, ensure};
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::wait;
 use floe_testbed::floe;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::ground;
 use crate::LIMIT;
 use crate::cli::terminal::Terminal;
-use crate::holdings::{POLICY, addresses, records};
+use crate::holdings::{POLICY, addresses, api};
 use crate::racks;
 
 const WHOLE: &str = "Everything fits together";
@@ -104,9 +105,11 @@ async fn check_names_every_inconsistency_and_fix_mends_those_that_harm_nobody() 
     assert_eq!(printed.matches("done: ").count(), 3, "{printed}");
     assert!(!printed.contains("not done: "), "{printed}");
     assert_eq!(findings(&terminal)?, others);
-    let now = records(&cluster, "").await?;
-    assert!(!now.contains_key("10.0.70.50"), "nobody has it: {now:?}");
-    assert_eq!(now[&kept].state, "Bound");
+    let api = api(cluster.client().await?);
+    let freed = api.get_opt("10.0.70.50").await?;
+    assert!(freed.is_none(), "nobody has it: {freed:?}");
+    let notes = api.get(&kept).await?.annotations().clone();
+    assert_eq!(notes["floe.dev/state"], "Bound");
 
     // The rest is for floe, and for a person.
     floe::scale(&cluster, 2)?;

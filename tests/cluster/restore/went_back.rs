@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::{Cluster, wait};
 use floe_testbed::floe;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, LogParams, Patch, PatchParams};
 use serde_json::json;
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::ground;
 use crate::LIMIT;
 use crate::addresses::every_controller_counts;
-use crate::holdings::{ARGS, POLICY, addresses, records, records_of, set, told};
+use crate::holdings::{ARGS, POLICY, addresses, api, records, records_of, set, told};
 use crate::racks;
 
 /// Two pods that run with these at the time of the snapshot, and have no record yet.
@@ -42,13 +42,14 @@ async fn books_are_true(cluster: &Cluster) -> Result<()> {
 
 /// A snapshot is some hours old when it is needed: the server has counted on by much
 /// more than the first writes after a restore.
-async fn time_passes(namespace: &TestNamespace<'_>) -> Result<()> {
-    let maps: Api<ConfigMap> = namespace.api();
-    let name = "kube-root-ca.crt";
-    for number in 0..1_000 {
-        let patch = json!({ "metadata": { "annotations": { "count": number.to_string() } } });
-        let patch = Patch::Merge(patch);
-        maps.patch(name, &PatchParams::default(), &patch).await?;
+async fn time_passes(namespace: &TestNamespace<'_>, pod: &str, ip: &str) -> Result<()> {
+    let pods: Api<Pod> = namespace.api();
+    let records = api(namespace.cluster().client().await?);
+    let params = PatchParams::default();
+    for number in 0..500 {
+        let note = json!({ "metadata": { "annotations": { "count": number.to_string() } } });
+        pods.patch(pod, &params, &Patch::Merge(&note)).await?;
+        records.patch(ip, &params, &Patch::Merge(&note)).await?;
     }
     Ok(())
 }
@@ -94,7 +95,7 @@ async fn when_etcd_goes_back_running_pods_have_their_records_again_before_others
     namespace.apply(&racks::workload("Deployment", "later", 2, &never).to_string())?;
     let later = addresses(&namespace, "app=later", 2).await?;
     books_are_true(&cluster).await?;
-    time_passes(&namespace).await?;
+    time_passes(&namespace, "old-0", &old["old-0"]).await?;
     let before = processes(&cluster).await?;
     assert_eq!(before.len(), 2, "two controllers");
 

@@ -60,6 +60,7 @@ pub const GROUPS: &[Group] = &[
             SHARED_NAME,
             "float-ips",
             "node-side",
+            "cli",
             "restore",
             "lifecycle",
             "lifecycle-2",
