@@ -13,6 +13,7 @@ use floe_testbed::cluster::{self, shared::SHARED_NAME};
 use floe_testbed::cnitool;
 use floe_testbed::guest::{self, Job};
 use floe_testbed::lab;
+use floe_testbed::packages::{self, Need};
 use floe_testbed::progress::Step;
 use floe_testbed::schemathesis;
 
@@ -23,6 +24,18 @@ use super::unit::count;
 use super::{Part, Settings};
 use crate::child::{Children, Interrupted};
 use crate::workspace;
+
+/// What people call the management API with.
+const CLIENTS: [Need; 2] = [
+    Need {
+        program: "curl",
+        package: "curl",
+    },
+    Need {
+        program: "openssl",
+        package: "openssl",
+    },
+];
 
 /// All groups, in the order in which they run.
 pub const GROUPS: &[Group] = &[
@@ -51,6 +64,7 @@ pub const GROUPS: &[Group] = &[
         targets: &[on_host("cluster"), on_host("lifecycle")],
         prepare: || {
             cluster::prepare()?;
+            packages::ensure(&CLIENTS)?;
             schemathesis::prepare()?;
             // Another checkout's tests bring up clusters of the same names.
             let turn = Lock::take("cluster-tests").context("cannot lock the cache folder")?;
