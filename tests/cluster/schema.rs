@@ -7,23 +7,19 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Lines};
-use std::net::IpAddr;
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::{Cluster, wait};
-use floe_testbed::host::{HostRef, Inside};
-use floe_testbed::{floe, schemathesis};
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use floe_testbed::schemathesis;
 use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::LIMIT;
+use crate::api::{Caller, NAME};
 use crate::holdings;
 use crate::racks;
 
@@ -33,10 +29,6 @@ const COUNTED: &str =
     r#"galaxy_ip_counter{type="total",subnet="10.0.98.0/24",first_ip="10.0.98.2"} 16"#;
 
 const HOOKS: &str = include_str!("schema/hooks.py");
-
-/// The name of the API in its certificate.
-const NAME: &str = "galaxy-ipam.kube-system.svc";
-const PORT: u16 = 9041;
 
 /// The stream has no end, so it has a test of its own.
 const ENDLESS: &str = "watch";
@@ -68,8 +60,7 @@ async fn every_answer_is_one_that_the_openapi_document_has() -> Result<()> {
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn the_stream_tells_of_a_reservation_in_the_documented_form() -> Result<()> {
     let cluster = racks::together().await?;
-    let namespace = TestNamespace::create(&cluster, "stream").await?;
-    let api = Access::new(&namespace).await?;
+    let api = Caller::operator(&cluster).await?;
     let mut stream = Stream::follow(&api)?;
     assert_eq!(
         stream.next()?,
@@ -77,7 +68,7 @@ async fn the_stream_tells_of_a_reservation_in_the_documented_form() -> Result<()
     );
 
     let body = json!({ "ips": ["10.0.75.9"], "purpose": "stream" });
-    let answer = api.post("/v2/ips/reserve", &body)?;
+    let answer = api.post("/v2/ips/reserve", &body)?.json()?;
     assert_eq!(answer["results"][0]["reason"], "Reserved", "{answer}");
     let change = stream.about("10.0.75.9")?;
     assert_eq!(change["kind"], "Changed", "{change}");
@@ -91,17 +82,22 @@ async fn the_stream_tells_of_a_reservation_in_the_documented_form() -> Result<()
 }
 
 async fn ask_everything(namespace: &TestNamespace<'_>) -> Result<()> {
-    let api = Access::new(namespace).await?;
-    let folder = api.folder.path();
+    let api = Caller::operator(namespace.cluster()).await?;
+    let (folder, to) = (tempfile::tempdir()?, api.address().ip());
+    let (folder, hosts) = (folder.path(), folder.path().join("hosts"));
+    fs::write(&hosts, format!("{to} {NAME}\n"))?;
     fs::write(folder.join("hooks.py"), HOOKS)?;
     // Of its range, one that nobody has configured, and none at all.
     let strange = ["192.0.2.1", "nowhere"].map(str::to_owned);
     let own = (2..=17).map(|last| format!("10.0.98.{last}"));
     let addresses: Vec<String> = own.chain(strange).collect();
-    let asked = schemathesis::command(&api.from, &api.hosts(), folder, PATIENCE)?
-        .args(["run", &Access::url("/openapi.json"), "--tls-verify"])
+    let asked = schemathesis::command(api.host(), &hosts, folder, PATIENCE)?
+        .args(["run", &Caller::url("/openapi.json"), "--tls-verify"])
         .arg(api.certificate())
-        .args(["--header", &format!("Authorization: {}", api.bearer())])
+        .args([
+            "--header",
+            &format!("Authorization: Bearer {}", api.token()),
+        ])
         .args(["--exclude-operation-id", ENDLESS])
         .args(["--checks", &CHECKS.join(",")])
         .args([
@@ -145,82 +141,6 @@ async fn ask_everything(namespace: &TestNamespace<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Somebody who may do everything with addresses and pools, on a host of the cluster.
-struct Access {
-    from: HostRef,
-    service: IpAddr,
-    token: String,
-    /// With the certificate to trust, and a file of hosts.
-    folder: TempDir,
-}
-
-impl Access {
-    async fn new(namespace: &TestNamespace<'_>) -> Result<Self> {
-        let cluster = namespace.cluster();
-        namespace.apply(&rights(namespace.name()))?;
-        let token = namespace.kubectl(&["create", "token", "tool"])?;
-        let client = cluster.client().await?;
-        let services: Api<Service> = Api::namespaced(client.clone(), floe::NAMESPACE);
-        let service = services.get("galaxy-ipam").await?.spec;
-        let service = service.and_then(|it| it.cluster_ip);
-        let service: IpAddr = service.context("the API has no address")?.parse()?;
-        let maps: Api<ConfigMap> = Api::namespaced(client, floe::NAMESPACE);
-        let trusted = wait::until("the API has a certificate", LIMIT, async || {
-            let map = maps.get("floe-api-ca").await?;
-            Ok(map.data.and_then(|mut data| data.remove("ca.crt")))
-        });
-        let folder = tempfile::tempdir()?;
-        let access = Self {
-            from: cluster.host("control-plane").await?,
-            service,
-            token: token.trim().to_owned(),
-            folder,
-        };
-        fs::write(access.certificate(), trusted.await?)?;
-        fs::write(access.hosts(), format!("{service} {NAME}\n"))?;
-        Ok(access)
-    }
-
-    fn certificate(&self) -> PathBuf {
-        self.folder.path().join("ca.crt")
-    }
-
-    fn hosts(&self) -> PathBuf {
-        self.folder.path().join("hosts")
-    }
-
-    fn url(path: &str) -> String {
-        format!("https://{NAME}:{PORT}{path}")
-    }
-
-    fn bearer(&self) -> String {
-        format!("Bearer {}", self.token)
-    }
-
-    fn curl(&self) -> Command {
-        let mut curl = self.from.command(Inside::Network, "curl");
-        curl.args(["--silent", "--show-error", "--no-buffer", "--noproxy", "*"])
-            .args(["--max-time", &PATIENCE.as_secs().to_string(), "--cacert"])
-            .arg(self.certificate())
-            .args(["--resolve", &format!("{NAME}:{PORT}:{}", self.service)])
-            .args(["--header", &format!("Authorization: {}", self.bearer())]);
-        curl
-    }
-
-    fn post(&self, path: &str, body: &Value) -> Result<Value> {
-        let output = self
-            .curl()
-            .args(["--json", &body.to_string()])
-            .arg(Self::url(path))
-            .output()?;
-        let told = String::from_utf8_lossy(&output.stdout);
-        serde_json::from_str(&told).with_context(|| {
-            let wrong = String::from_utf8_lossy(&output.stderr);
-            format!("{path} answered {told:?} {wrong}")
-        })
-    }
-}
-
 /// The stream of changes. It ends with this value.
 struct Stream {
     curl: Child,
@@ -228,10 +148,10 @@ struct Stream {
 }
 
 impl Stream {
-    fn follow(api: &Access) -> Result<Self> {
+    fn follow(api: &Caller) -> Result<Self> {
         let mut curl = api.curl();
         let mut curl = curl
-            .arg(Access::url("/v2/watch"))
+            .args(["--no-buffer", &Caller::url("/v2/watch")])
             .stdout(Stdio::piped())
             .spawn()?;
         let output = curl.stdout.take().context("it was asked for")?;
@@ -269,23 +189,6 @@ impl Drop for Stream {
         let _ = self.curl.kill();
         let _ = self.curl.wait();
     }
-}
-
-/// An account that may do what the API can do.
-fn rights(namespace: &str) -> String {
-    format!(
-        "
-apiVersion: v1
-kind: ServiceAccount
-metadata: {{ name: tool }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {{ name: {namespace} }}
-roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin }}
-subjects: [{{ kind: ServiceAccount, name: tool, namespace: {namespace} }}]
-"
-    )
 }
 
 /// Addresses of the range that have a record: a kept one, and a reserved one.

@@ -1,25 +1,17 @@
 //! A follower's way to the leader.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes, to_bytes},
     http::{Request, StatusCode, header, uri::InvalidUri},
     response::{IntoResponse as _, Response},
 };
-use floe_shell::logs;
 use hyper_util::client::legacy;
 use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
 };
-use tracing::{info, warn};
 
 use super::call::{self, Call};
 use crate::transport::{FORWARDED, peer::Peers, tls::Secrets};
@@ -37,13 +29,7 @@ const LARGEST: usize = 512 * 1024 * 1024;
 
 /// Forwards calls to the leader.
 #[derive(Clone)]
-pub struct Forwarder(Arc<Shared>);
-
-struct Shared {
-    peers: Peers,
-    /// Whether the last call came to nothing; repeated failures are not news.
-    failing: AtomicBool,
-}
+pub struct Forwarder(Arc<Peers>);
 
 /// Why the leader gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -68,10 +54,7 @@ pub enum ForwardError {
 impl Forwarder {
     /// Forwards over TLS if there are secrets, else without.
     pub fn new(secrets: Option<watch::Receiver<Arc<Secrets>>>) -> Self {
-        Self(Arc::new(Shared {
-            peers: Peers::new(secrets, KEEP),
-            failing: AtomicBool::new(false),
-        }))
+        Self(Arc::new(Peers::new(secrets, KEEP)))
     }
 
     /// Has the leader answer a call that came at `begin`.
@@ -85,7 +68,7 @@ impl Forwarder {
         let deadline = begin + call::LIMIT + DETOUR;
         let sent = timeout_at(deadline, self.ask(call, leader, body)).await;
         let result = sent.unwrap_or(Err(ForwardError::Late));
-        self.note(leader, &result);
+        self.0.note(leader, &result);
         result
     }
 
@@ -99,7 +82,7 @@ impl Forwarder {
         headers.insert(header::CONTENT_TYPE, json);
         headers.insert(FORWARDED, header::HeaderValue::from_static("true"));
 
-        let answer = self.0.peers.client().request(request).await?;
+        let answer = self.0.client().request(request).await?;
         // A body that cannot be read is as bad for the leader as for us.
         let status = answer.status();
         if status != StatusCode::OK && status != StatusCode::INTERNAL_SERVER_ERROR {
@@ -113,19 +96,5 @@ impl Forwarder {
             answer.headers_mut().insert(header::CONTENT_TYPE, kind);
         }
         Ok(answer)
-    }
-
-    fn note(&self, leader: &str, result: &Result<Response, ForwardError>) {
-        let failing = self.0.failing.swap(result.is_err(), Ordering::Relaxed);
-        match result {
-            Ok(_) if failing => info!(leader, "the leader answers again"),
-            Err(error) if !failing => warn!(
-                reason = "LeaderUnreachable",
-                leader,
-                error = logs::with_causes(error),
-                "cannot forward to the leader",
-            ),
-            Ok(_) | Err(_) => {}
-        }
     }
 }

@@ -1,17 +1,23 @@
 //! The way to other replicas, by a client that takes up new certificates.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    error::Error,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use axum::body::Body;
+use floe_shell::logs;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
 use tokio::sync::watch;
+use tracing::{info, warn};
 
 use super::tls::{self, Secrets};
 
@@ -29,6 +35,8 @@ pub struct Peers {
     keep: Duration,
     /// Made anew for other secrets.
     client: Mutex<(Option<Arc<Secrets>>, Client)>,
+    /// Whether the last call came to nothing; repeated failures are not news.
+    failing: AtomicBool,
 }
 
 impl Peers {
@@ -40,6 +48,7 @@ impl Peers {
             secrets,
             keep,
             client: Mutex::new((now, client)),
+            failing: AtomicBool::new(false),
         }
     }
 
@@ -59,6 +68,21 @@ impl Peers {
             }
         }
         held.1.clone()
+    }
+
+    /// Tells what came of a call to the leader, if that is news.
+    pub fn note<R, E: Error>(&self, leader: &str, result: &Result<R, E>) {
+        let failing = self.failing.swap(result.is_err(), Ordering::Relaxed);
+        match result {
+            Ok(_) if failing => info!(leader, "the leader answers again"),
+            Err(error) if !failing => warn!(
+                reason = "LeaderUnreachable",
+                leader,
+                error = logs::with_causes(error),
+                "cannot forward to the leader",
+            ),
+            Ok(_) | Err(_) => {}
+        }
     }
 }
 

@@ -1,12 +1,6 @@
 //! A follower's way to the leader: whole calls there, and answers back as they come.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
@@ -16,10 +10,8 @@ use axum::{
     },
     response::Response,
 };
-use floe_shell::logs;
 use hyper_util::client::legacy;
 use tokio::time::timeout;
-use tracing::{info, warn};
 
 use super::ANSWER;
 use crate::transport::{FORWARDED, peer::Peers};
@@ -48,13 +40,7 @@ const OF_ONE_CONNECTION: [HeaderName; 10] = [
 
 /// Forwards calls to the leader.
 #[derive(Clone)]
-pub struct Forwarder(Arc<Shared>);
-
-struct Shared {
-    peers: Peers,
-    /// Whether the last call came to nothing; repeated failures are not news.
-    failing: AtomicBool,
-}
+pub struct Forwarder(Arc<Peers>);
 
 /// Why the leader gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -73,10 +59,7 @@ pub enum ForwardError {
 impl Forwarder {
     /// Goes this way.
     pub fn new(peers: Peers) -> Self {
-        Self(Arc::new(Shared {
-            peers,
-            failing: AtomicBool::new(false),
-        }))
+        Self(Arc::new(peers))
     }
 
     /// Has the leader answer a call. The body of the answer comes as it is sent.
@@ -90,7 +73,7 @@ impl Forwarder {
         let limit = if reads { ANSWER + DETOUR } else { CHANGE };
         let sent = timeout(limit, self.ask(leader, parts, body)).await;
         let result = sent.unwrap_or(Err(ForwardError::Late));
-        self.note(leader, &result);
+        self.0.note(leader, &result);
         result
     }
 
@@ -106,29 +89,15 @@ impl Forwarder {
         strip(&mut headers);
         // That of the body as it is sent now.
         headers.remove(header::CONTENT_LENGTH);
-        if !self.0.peers.is_private() {
+        if !self.0.is_private() {
             // A token must not be read by others on the way.
             headers.remove(header::AUTHORIZATION);
         }
         headers.insert(FORWARDED, HeaderValue::from_static("true"));
         *request.headers_mut() = headers;
-        let mut answer = self.0.peers.client().request(request).await?;
+        let mut answer = self.0.client().request(request).await?;
         strip(answer.headers_mut());
         Ok(answer.map(Body::new))
-    }
-
-    fn note(&self, leader: &str, result: &Result<Response, ForwardError>) {
-        let failing = self.0.failing.swap(result.is_err(), Ordering::Relaxed);
-        match result {
-            Ok(_) if failing => info!(leader, "the leader answers again"),
-            Err(error) if !failing => warn!(
-                reason = "LeaderUnreachable",
-                leader,
-                error = logs::with_causes(error),
-                "cannot forward a call of the API to the leader",
-            ),
-            Ok(_) | Err(_) => {}
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What people change: addresses that are released, reserved, and free again.
 
-use std::{fmt::Display, net::IpAddr};
+use std::{error::Error, fmt::Display, net::IpAddr};
 
 use axum::{
     Json,
@@ -19,7 +19,10 @@ use super::{
     query::{address, within},
 };
 use crate::{
-    actions::release::Wish,
+    actions::{
+        release::{Freed, ReleaseError, Wish},
+        reserve::{ReserveError, Reserved, UnreserveError, Unreserved},
+    },
     rest::{
         Rest,
         access::{Access, Caller},
@@ -64,17 +67,9 @@ pub async fn release(
         });
     }
     let results = rest.actions.release(&wishes, dry_run).await;
-    let results = wishes
-        .iter()
-        .zip(results)
-        .map(|(wish, result)| match result {
-            Ok(freed) => done(wish.ip, freed.reason(), freed),
-            Err(error) => undone(wish.ip, error.reason(), logs::with_causes(&error)),
-        });
-    Ok(Json(ReleaseAnswer {
-        results: results.collect(),
-        dry_run,
-    }))
+    let ips = wishes.iter().map(|wish| wish.ip);
+    let results = told(ips, results, Freed::reason, ReleaseError::reason);
+    Ok(Json(ReleaseAnswer { results, dry_run }))
 }
 
 /// Reserve free addresses, so that no pod gets them
@@ -102,14 +97,8 @@ pub async fn reserve(
     let key = reservation::key(purpose.as_deref())
         .map_err(|error| Refused::invalid(error.reason(), "purpose", &error))?;
     let results = rest.actions.reserve(&ips, &key, dry_run).await;
-    let results = ips.iter().zip(results).map(|(ip, result)| match result {
-        Ok(reserved) => done(*ip, reserved.reason(), reserved),
-        Err(error) => undone(*ip, error.reason(), logs::with_causes(&error)),
-    });
-    Ok(Json(ReservedAnswer {
-        results: results.collect(),
-        dry_run,
-    }))
+    let results = told(ips, results, Reserved::reason, ReserveError::reason);
+    Ok(Json(ReservedAnswer { results, dry_run }))
 }
 
 /// Take reservations back
@@ -131,14 +120,8 @@ pub async fn unreserve(
     let Unreservation { ips, dry_run } = body::read(request).await?;
     let ips = addresses(&ips)?;
     let results = rest.actions.unreserve(&ips, dry_run).await;
-    let results = ips.iter().zip(results).map(|(ip, result)| match result {
-        Ok(unreserved) => done(*ip, unreserved.reason(), unreserved),
-        Err(error) => undone(*ip, error.reason(), logs::with_causes(&error)),
-    });
-    Ok(Json(ReservedAnswer {
-        results: results.collect(),
-        dry_run,
-    }))
+    let results = told(ips, results, Unreserved::reason, UnreserveError::reason);
+    Ok(Json(ReservedAnswer { results, dry_run }))
 }
 
 /// All addresses of a list of texts, each once and in their order.
@@ -156,18 +139,24 @@ fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, Refused> {
     Ok(ips.collect())
 }
 
-fn done(ip: IpAddr, reason: &str, message: impl Display) -> Outcome {
-    Outcome {
-        ip: ip.to_string(),
-        done: true,
-        reason: reason.to_owned(),
-        message: message.to_string(),
-    }
-}
-
-fn undone(ip: IpAddr, reason: &str, message: impl Display) -> Outcome {
-    Outcome {
-        done: false,
-        ..done(ip, reason, message)
-    }
+/// What became of each address, with its stable reason and in words.
+fn told<T: Copy + Display, E: Error>(
+    ips: impl IntoIterator<Item = IpAddr>,
+    results: Vec<Result<T, E>>,
+    done: fn(T) -> &'static str,
+    refused: fn(&E) -> &'static str,
+) -> Vec<Outcome> {
+    let told = ips.into_iter().zip(results).map(|(ip, result)| {
+        let (reason, message) = match &result {
+            Ok(it) => (done(*it), it.to_string()),
+            Err(error) => (refused(error), logs::with_causes(error)),
+        };
+        Outcome {
+            ip: ip.to_string(),
+            done: result.is_ok(),
+            reason: reason.to_owned(),
+            message,
+        }
+    });
+    told.collect()
 }
