@@ -17,9 +17,11 @@ use floe_testbed::leftovers::Machine;
 use floe_testbed::supervisor::is_ready;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, ListParams};
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::json;
 use tokio::sync::Mutex;
 
 const NAME: &str = "lifecycle";
@@ -177,6 +179,30 @@ async fn outlive_the_grace_of_a_silent_node(cluster: &Cluster) -> Result<()> {
     .await
 }
 
+/// What the controller manager does to a node that could not speak for a while.
+async fn taken_for_lost_it_says_that_it_is_ready(
+    cluster: &Cluster,
+    namespace: &TestNamespace<'_>,
+) -> Result<()> {
+    let (nodes, params): (Api<Node>, _) =
+        (Api::all(cluster.client().await?), PatchParams::default());
+    let pods = namespace.api::<Pod>();
+    let listed = pods.list(&ListParams::default()).await?.items;
+    let pod = listed.first().context("200 pods run")?.name_any();
+    let condition =
+        |status| json!({ "status": { "conditions": [{ "type": "Ready", "status": status }] } });
+    let lost = Patch::Strategic(condition("Unknown"));
+    nodes.patch_status("fake-1", &params, &lost).await?;
+    let unready = Patch::Strategic(condition("False"));
+    pods.patch_status(&pod, &params, &unready).await?;
+    wait::until("fake-1 is ready again", LIMIT, async || {
+        Ok(is_ready(&nodes.get("fake-1").await?).then_some(()))
+    })
+    .await?;
+    namespace.ready_pods("app=many", 200, LIMIT).await?;
+    Ok(())
+}
+
 #[tokio::test]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn fake_nodes_are_ready_run_pods_and_let_them_go() -> Result<()> {
@@ -196,6 +222,7 @@ async fn fake_nodes_are_ready_run_pods_and_let_them_go() -> Result<()> {
     outlive_the_grace_of_a_silent_node(&cluster).await?;
     let ready = nodes.list(&fake).await?.items;
     assert_eq!(ready.iter().filter(|node| is_ready(node)).count(), 50);
+    taken_for_lost_it_says_that_it_is_ready(&cluster, &namespace).await?;
 
     namespace.kubectl(&["scale", "deployment", "many", "--replicas=0"])?;
     wait::until("all pods are gone", LIMIT, async || {

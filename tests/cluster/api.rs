@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, ensure};
 use floe_testbed::cluster::{Cluster, wait};
@@ -74,7 +74,12 @@ impl Caller {
 
     /// Somebody with the account of the guide, which may do everything.
     pub async fn operator(cluster: &Cluster) -> Result<Self> {
-        cluster.apply(block(GUIDE, "yaml", OPERATOR)?, floe::NAMESPACE)?;
+        {
+            // Of two tests that create the account at once, one would be refused.
+            static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+            let _turn = ONE_AT_A_TIME.lock();
+            cluster.apply(block(GUIDE, "yaml", OPERATOR)?, floe::NAMESPACE)?;
+        }
         let mut kubectl = cluster.kubectl();
         kubectl.args(["--namespace", floe::NAMESPACE, "create", "token", OPERATOR]);
         let output = kubectl.output()?;

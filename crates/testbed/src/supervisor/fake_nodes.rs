@@ -2,7 +2,8 @@
 //!
 //! A fake node is Ready, renews its lease, reports its pods as running and lets
 //! them go when they are deleted. No container of it ever starts, and its pods
-//! have no address.
+//! have no address. Like a kubelet, it says again that it and its pods are ready
+//! when somebody took them for lost while it could not speak.
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 /// The label that only fake nodes carry.
 pub const LABEL: &str = "floe.dev/fake-node";
@@ -30,7 +32,9 @@ pub fn keep_off() -> serde_json::Value {
 
 const AT_ONCE: usize = 32;
 /// Renewed well within the grace that the controller manager gives a node.
-const RENEWAL: Duration = Duration::from_secs(3);
+const RENEWAL: Duration = Duration::from_secs(2);
+/// An answer that takes longer is not waited for: the other nodes want to be renewed.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The name of a fake node, counted from 1.
 pub fn name(number: u32) -> String {
@@ -67,7 +71,11 @@ pub async fn create(client: &Client, count: u32) -> Result<()> {
 
 /// Keeps the nodes alive for as long as this is polled.
 pub async fn live(client: Client, count: u32) {
-    tokio::join!(renew_leases(client.clone(), count), run_pods(client));
+    tokio::join!(
+        renew_leases(client.clone(), count),
+        stay_ready(client.clone()),
+        run_pods(client),
+    );
 }
 
 async fn renew_leases(client: Client, count: u32) {
@@ -87,14 +95,48 @@ async fn renew_leases(client: Client, count: u32) {
                             "renewTime": format!("{:.6}", Timestamp::now()),
                         },
                     });
-                    if let Err(error) = leases.patch(&name, &apply, &Patch::Apply(lease)).await {
-                        tracing::warn!(node = name, %error, "cannot renew the lease of a fake node");
+                    let lease = Patch::Apply(lease);
+                    let renewal = leases.patch(&name, &apply, &lease);
+                    match timeout(PATIENCE, renewal).await {
+                        Ok(Ok(_)) => {}
+                        Ok(Err(error)) => {
+                            tracing::warn!(node = name, %error, "cannot renew the lease of a fake node");
+                        }
+                        Err(_) => tracing::warn!(node = name, "the lease of a fake node takes long"),
                     }
                 }
             })
             .await;
         tokio::time::sleep(RENEWAL).await;
     }
+}
+
+/// Says again that a node is ready when it was taken for lost.
+async fn stay_ready(client: Client) {
+    let nodes: Api<Node> = Api::all(client);
+    watcher(nodes.clone(), watcher::Config::default().labels(LABEL))
+        .default_backoff()
+        .applied_objects()
+        .for_each_concurrent(AT_ONCE, |node| {
+            let nodes = nodes.clone();
+            async move {
+                let Ok(node) = node else { return };
+                let conditions = node.status.as_ref().and_then(|it| it.conditions.as_ref());
+                let is_lost = conditions
+                    .into_iter()
+                    .flatten()
+                    .any(|condition| condition.type_ == "Ready" && condition.status != "True");
+                if !is_lost {
+                    return;
+                }
+                let (name, params) = (node.name_any(), PatchParams::default());
+                let ready = Patch::Strategic(json!({ "status": { "conditions": [ready()] } }));
+                if let Err(error) = nodes.patch_status(&name, &params, &ready).await {
+                    tracing::warn!(node = name, %error, "a fake node cannot say that it is ready");
+                }
+            }
+        })
+        .await;
 }
 
 async fn run_pods(client: Client) {
@@ -121,6 +163,7 @@ async fn run_pod(client: &Client, pod: &Pod) -> Result<(), kube::Error> {
     };
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
     let name = pod.name_any();
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
     let result = if pod.metadata.deletion_timestamp.is_some() {
         let mut at_once = DeleteParams::default().grace_period(0);
         at_once.preconditions = Some(kube::api::Preconditions {
@@ -128,14 +171,16 @@ async fn run_pod(client: &Client, pod: &Pod) -> Result<(), kube::Error> {
             resource_version: None,
         });
         pods.delete(&name, &at_once).await.map(drop)
-    } else if pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref())
-        == Some("Pending")
-    {
+    } else if phase == Some("Pending") {
         let status = json!({ "metadata": { "uid": pod.uid() }, "status": running(pod, number) });
         pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
+            .await
+            .map(drop)
+    } else if phase == Some("Running") && is_unready(pod) {
+        let ready = json!({ "type": "Ready", "status": "True", "lastTransitionTime": seconds() });
+        let status =
+            json!({ "metadata": { "uid": pod.uid() }, "status": { "conditions": [ready] } });
+        pods.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status))
             .await
             .map(drop)
     } else {
@@ -148,8 +193,15 @@ async fn run_pod(client: &Client, pod: &Pod) -> Result<(), kube::Error> {
     }
 }
 
+/// Whether somebody took a pod for unready, as happens when its node is taken for lost.
+fn is_unready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "False")
+}
+
 fn running(pod: &Pod, number: u32) -> Value {
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = seconds();
     let spec = pod.spec.as_ref();
     let containers: Vec<Value> = spec
         .map(|spec| spec.containers.as_slice())
@@ -181,17 +233,27 @@ fn node(number: u32) -> Value {
 }
 
 fn status(number: u32) -> Value {
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let capacity =
         json!({ "cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti" });
     json!({
         "capacity": capacity, "allocatable": capacity,
         "addresses": [{ "type": "InternalIP", "address": address(number) }, { "type": "Hostname", "address": name(number) }],
-        "conditions": [{
-            "type": "Ready", "status": "True", "reason": "FakeNode",
-            "lastHeartbeatTime": now, "lastTransitionTime": now,
-        }],
+        "conditions": [ready()],
     })
+}
+
+fn ready() -> Value {
+    let now = seconds();
+    json!({
+        "type": "Ready", "status": "True", "reason": "FakeNode",
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
+    })
+}
+
+/// The time, as objects have it.
+fn seconds() -> String {
+    let now = Timestamp::now();
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Fake nodes have addresses of 10.201.0.0/16 that nobody answers at.
