@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use floe_api::extender::PodRef;
+use floe_core::ipam::names;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
@@ -217,6 +218,29 @@ async fn a_pod_that_is_bound_or_gone_waits_no_longer() {
     settle().await;
     assert!(scene.woken().is_empty());
     assert!(scene.waiting.called(&anywhere(), true).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_asks_differently_is_woken_once_for_each_change() {
+    let scene = Scene::start().await;
+    start(&scene).await;
+    let with = |annotation: &str, value: &str| {
+        let mut object = crate::claims::scene::pod("a");
+        object["metadata"]["annotations"][annotation] = value.into();
+        object
+    };
+    scene.add(with(names::ARGS, "{nonsense")).await;
+    settle().await;
+    assert_eq!(patches(&scene), 0, "it is new: the scheduler asks by itself");
+    scene.add(with(names::ARGS, "{}")).await;
+    settle().await;
+    assert_eq!(patches(&scene), 1);
+    scene.add(with(names::FAMILIES, "v4")).await;
+    settle().await;
+    assert_eq!(patches(&scene), 2, "a wake is no change of what it asks for");
+    scene.add(with(names::FAMILIES, "v4")).await;
+    settle().await;
+    assert_eq!(patches(&scene), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -188,11 +188,16 @@ impl Work<'_> {
         }
     }
 
-    fn note_change(&self, change: Result<Change, RecvError>, rooms: &mut Rooms) {
+    fn note_change(&mut self, change: Result<Change, RecvError>, rooms: &mut Rooms) {
         match change {
-            Ok(Change::Pod { now, .. }) => {
-                if !is_unbound(&now) {
-                    self.waker.waiting.leave(&now.uid);
+            Ok(Change::Pod { now, .. }) if !is_unbound(&now) => {
+                self.waker.waiting.leave(&now.uid);
+            }
+            Ok(Change::Pod { now, before }) => {
+                // The scheduler may have seen the change before this process did, and
+                // may have been refused what was asked for until then.
+                if before.is_some_and(|before| asks_differently(&before, &now)) {
+                    self.wake(&now.namespace, &now.name, &now.uid);
                 }
             }
             Ok(Change::PodGone(pod) | Change::PodMissing(pod)) => {
@@ -359,6 +364,14 @@ impl Work<'_> {
 /// Whether the scheduler may still be asked about it.
 fn is_unbound(pod: &Pod) -> bool {
     pod.node.is_none() && !pod.terminating && pod.phase == Phase::Pending
+}
+
+/// Whether a pod asks for something else than before.
+fn asks_differently(before: &Pod, now: &Pod) -> bool {
+    before.args != now.args
+        || before.families != now.families
+        || before.pool != now.pool
+        || before.release_policy != now.release_policy
 }
 
 fn every(period: Duration) -> tokio::time::Interval {
