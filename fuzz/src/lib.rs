@@ -28,15 +28,17 @@ use floe_core::{
 };
 use serde_json::Value;
 
+mod shared;
 mod told;
 
+pub use shared::vip_annotation;
 pub use told::{agent_answer, move_journal};
 
 /// A target: it tells whether it has taken the bytes.
 pub type Target = fn(&[u8]) -> bool;
 
 /// All targets by their names.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("cni_stdin", cni_stdin),
     ("cni_args", cni_args),
     ("networks_annotation", networks_annotation),
@@ -46,6 +48,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("alias", alias),
     ("agent_answer", agent_answer),
     ("move_journal", move_journal),
+    ("vip_annotation", vip_annotation),
 ];
 
 /// The longest alias that the kernel takes.

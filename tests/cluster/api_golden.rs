@@ -66,12 +66,22 @@ async fn run(namespace: &TestNamespace<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A pod runs with 10.0.99.5; all others have records alone.
+/// Whoever may write the status of a pod has it show an address of somebody else.
+const SHOWS: &str = r#"{"status":{"podIP":"10.0.99.12","podIPs":[{"ip":"10.0.99.12"}]}}"#;
+
+/// A pod runs with 10.0.99.5, and one shows 10.0.99.12 that has the record of another; all
+/// others have records alone.
 async fn begin(namespace: &TestNamespace<'_>, operator: &Caller) -> Result<()> {
     let wishes = json!({ ARGS: r#"{"request_ip_range":[["10.0.99.5"]]}"#, POLICY: "immutable" });
     let web = racks::workload("StatefulSet", "web", 1, &wishes);
     namespace.apply(&racks::in_rack(web, "reserve").to_string())?;
     addresses(namespace, "app=web", 1).await?;
+    // No scheduler cares for it.
+    let mut imposter = racks::pod("imposter", &json!({}));
+    imposter["spec"]["schedulerName"] = "nobody".into();
+    namespace.apply(&imposter.to_string())?;
+    let status = ["patch", "pod", "imposter", "--subresource=status"];
+    namespace.kubectl(&[&status[..], &["--type=merge", "--patch", SHOWS]].concat())?;
     Cluster::apply(namespace.cluster(), RECORDS, "default")?;
     let held = RECORDS.matches("kind: FloatingIP").count() + 1;
     wait::until("all records are known", LIMIT, async || {
@@ -79,6 +89,9 @@ async fn begin(namespace: &TestNamespace<'_>, operator: &Caller) -> Result<()> {
         let running = operator.get("/v1/ip?keyword=web-0")?.json()?;
         let (total, status) = (&page["totalElements"], &running["content"][0]["status"]);
         ensure!(*total == held && status == "Running", "{page} {running}");
+        let wish = json!({ "ips": [{ "ip": "10.0.99.12" }], "dryRun": true });
+        let shown = operator.post("/v2/ips/release", &wish)?.json()?;
+        ensure!(shown["results"][0]["reason"] == "PodRuns", "{shown}");
         Ok(Some(()))
     })
     .await

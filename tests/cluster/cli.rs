@@ -77,3 +77,35 @@ async fn an_open_controller_is_asked_without_a_token_and_that_is_told() -> Resul
     }
     floe_testbed::floe::install(&cluster)
 }
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn kubectl_completes_the_words_of_floe() -> Result<()> {
+    let cluster = ground::alone().await;
+    let ground = Ground::prepare(&cluster).await?;
+    let printed = ground.print(
+        "kubectl floe completion kubectl > kubectl_complete-floe && \
+         chmod +x kubectl_complete-floe && kubectl __complete floe ip re 2>/dev/null",
+    )?;
+    let words: Vec<_> = printed.lines().map(|it| it.split('\t').next()).collect();
+    assert_eq!(words, [Some("release"), Some("reserve"), Some(":4")]);
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn without_a_controller_a_reservation_is_made_and_that_is_told() -> Result<()> {
+    let cluster = ground::alone().await;
+    let ground = Ground::prepare(&cluster).await?;
+    floe_testbed::floe::scale(&cluster, 0)?;
+    let printed = ground.print("kubectl floe ip reserve 10.0.70.9 --purpose printer")?;
+    floe_testbed::floe::scale(&cluster, 2)?;
+    let told = "warning: no controller of floe runs in namespace kube-system; the records are \
+                written without the controller, so nobody looks whether a pod runs with an \
+                address that has lost its record\n\
+                floatingip.galaxy.k8s.io/10.0.70.9 reserved\n";
+    assert_eq!(printed, told);
+    let printed = ground.print("kubectl floe ip unreserve 10.0.70.9 --yes")?;
+    assert_eq!(printed, "floatingip.galaxy.k8s.io/10.0.70.9 unreserved\n");
+    Ok(())
+}

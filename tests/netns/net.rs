@@ -9,6 +9,7 @@ mod host;
 mod links;
 mod places;
 mod routing;
+mod vip;
 mod wire;
 
 use std::{

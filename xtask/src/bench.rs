@@ -14,7 +14,7 @@ use crate::tools::cargo;
 /// Options of the benchmarks.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to measure, and options: `floatip`, `cni`, `api`, `floatip --only
+    /// What to measure, and options: `floatip`, `cni`, `api`, `failover`, `floatip --only
     /// pure`, `cni --quick`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
@@ -45,6 +45,11 @@ fn programs(name: &str) -> &'static [&'static [&'static str]] {
         // libraries that only they want.
         "cni" => &[&["floe-bench", "floe-agent"], &["floe-cni"]],
         "api" => &[&["floe-bench", "floe-controller"]],
+        "failover" => &[
+            &["floe-bench", "floe-controller", "floe-testbed"],
+            &["floe-agent"],
+            &["floe-cni"],
+        ],
         // The way to the API server leads through a program of the testbed.
         _ => &[&["floe-bench", "floe-controller", "floe-testbed"]],
     }

@@ -4,6 +4,7 @@
 //! - Addresses and routes that moved to a bridge go back to their device, as the journals
 //!   of the moves say.
 //! - Bridges and VLAN devices that floe made are removed. Others stay.
+//! - Rules and routes of shared addresses are removed.
 //!
 //! Nothing is done to what pods still use: they go first, for example by a drain. A macvlan
 //! or ipvlan in a pod cannot be seen from the host, so state files tell whether there
@@ -20,12 +21,14 @@ use floe_net::{
     lock::Lock,
     moves::{self, MovesError},
     netlink::{Link, Netlink, NetlinkError},
+    nft::Nft,
 };
 
 use crate::{places, state::files_in};
 use plan::{Kept, Step, plan};
 
 mod plan;
+mod shared;
 
 /// How long to wait for plugins that are at work.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -79,6 +82,7 @@ impl Cleanup {
         };
         let mut netlink = Netlink::open()?;
         let mut failures = 0;
+        let rests = self.remove_rests(&mut netlink, &mut failures, out)?;
         let mut journals = Vec::new();
         for journal in moves::all(&self.state)? {
             match journal {
@@ -95,7 +99,7 @@ impl Cleanup {
             failures += 1;
             writeln!(out, "kept: {what}: {why}")?;
         }
-        if plan.steps.is_empty() && failures == 0 {
+        if plan.steps.is_empty() && failures == 0 && rests == 0 {
             writeln!(out, "nothing to undo")?;
         }
         if plan.steps.iter().any(Step::can_hurt_unseen_pods) {
@@ -119,6 +123,35 @@ impl Cleanup {
             return Err(CleanupError::Incomplete(failures));
         }
         Ok(())
+    }
+
+    /// Removes what is left of shared addresses; how much there was.
+    fn remove_rests(
+        &self,
+        netlink: &mut Netlink,
+        failures: &mut usize,
+        out: &mut dyn Write,
+    ) -> io::Result<usize> {
+        let nft = Nft::default();
+        let (rests, unknown) = shared::look(netlink, &nft);
+        for error in &unknown {
+            *failures += 1;
+            writeln!(out, "failed: look for shared addresses: {error}")?;
+        }
+        for rest in &rests {
+            if self.dry_run {
+                writeln!(out, "would {rest}")?;
+                continue;
+            }
+            match rest.remove(netlink, &nft) {
+                Ok(()) => writeln!(out, "done: {rest}")?,
+                Err(error) => {
+                    *failures += 1;
+                    writeln!(out, "failed: {rest}: {error}")?;
+                }
+            }
+        }
+        Ok(rests.len())
     }
 
     /// How many containers have a state file; `None` when nobody can tell.

@@ -68,6 +68,10 @@ pub struct Settings {
     pub trust_annotations: bool,
     /// Settings of the kernel.
     pub sysctls: Sysctls,
+    /// Whether addresses that pods share are served.
+    pub vip: bool,
+    /// The port at which agents reach each other about them.
+    pub vip_port: u16,
 }
 
 impl Config {
@@ -95,6 +99,10 @@ impl Config {
 #[derive(Debug, Parser)]
 // Compat: of a flag that is given twice the last one counts, as in Go.
 #[command(name = "floe-agent", version = version::LINE.as_str(), args_override_self = true)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each of them is a flag that is on or off"
+)]
 struct Flags {
     #[command(subcommand)]
     command: Option<Other>,
@@ -190,6 +198,23 @@ struct Flags {
     )]
     bridge_nf_call_iptables: bool,
 
+    /// Serve floating addresses that pods share
+    #[arg(
+        long, env = "FLOE_VIP", value_name = "BOOL",
+        default_value = "true", default_missing_value = "true",
+        num_args = 0..=1, require_equals = true,
+        action = ArgAction::Set, value_parser = BoolishValueParser::new(),
+    )]
+    vip: bool,
+
+    /// UDP port at which agents reach each other about shared addresses; the same on all
+    /// nodes
+    #[arg(
+        long, env = "FLOE_VIP_PORT", value_name = "PORT", default_value_t = 9042,
+        value_parser = clap::value_parser!(u16).range(1..),
+    )]
+    vip_port: u16,
+
     /// How log lines look
     #[arg(
         long,
@@ -218,7 +243,8 @@ struct Flags {
 #[derive(Debug, Subcommand)]
 enum Other {
     /// Undo on this host what floe did there for all pods: host addresses move back
-    /// from bridges to their devices, and bridges and vlan devices that floe made go.
+    /// from bridges to their devices, and bridges and vlan devices that floe made go,
+    /// as do rules and routes of shared addresses.
     /// Pods go first. Those that were attached without the agent are not seen
     Cleanup {
         /// Take a missing folder of state files (--state-dir) for a sign that no pod is
@@ -272,6 +298,8 @@ impl Flags {
                 ip_forward: self.ip_forward,
                 bridge_nf_call_iptables: self.bridge_nf_call_iptables,
             },
+            vip: self.vip,
+            vip_port: self.vip_port,
         };
         Config {
             work: match self.command {

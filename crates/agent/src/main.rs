@@ -3,8 +3,8 @@
 //! **What it is for.** One process per node that gives pods their networks: it answers
 //! the shim that the container runtime calls, checks which addresses a pod may have,
 //! calls the plugins, and remembers what is to be undone. It also finds and removes
-//! what is left over, takes off addresses that belong to others by now, and tells
-//! how the node's networks are.
+//! what is left over, takes off addresses that belong to others by now, serves addresses
+//! that pods share, and tells how the node's networks are.
 //!
 //! **What it never does.** It gives no address to anybody; that is the controller's
 //! work. It takes no decision itself: those are in `floe-core`.
@@ -38,6 +38,7 @@ mod sysctls;
 mod takeover;
 mod turns;
 mod unfinished;
+mod vips;
 
 use std::process::ExitCode;
 

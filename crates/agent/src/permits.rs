@@ -172,6 +172,11 @@ impl Records {
         self.lists.subscribe()
     }
 
+    /// Tells, by a growing number, each time what was shown is forgotten.
+    pub fn doubts(&self) -> watch::Receiver<u64> {
+        self.doubts.subscribe()
+    }
+
     /// Tells, by a growing number, each time a record is different, or gone.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()

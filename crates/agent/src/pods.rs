@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,7 +13,10 @@ use kube::{
     Api, Client,
     runtime::watcher::{self, Event},
 };
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout_at},
+};
 
 use crate::apiserver::is_missing;
 use slim::PodObject;
@@ -25,8 +29,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause before another look.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A pod, with what its networks need of it.
+/// A pod, with what its networks and shared addresses need of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each of them is a separate fact"
+)]
 pub struct Pod {
     /// Its namespace.
     pub namespace: String,
@@ -45,6 +53,12 @@ pub struct Pod {
     pub wants_address: bool,
     /// Whether it has failed or succeeded.
     pub finished: bool,
+    /// Whether it runs, and its condition `Ready` is true.
+    pub ready: bool,
+    /// Whether it has a time of deletion.
+    pub terminating: bool,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// Which pod the runtime asks for.
@@ -100,6 +114,7 @@ impl PodError {
 pub struct Pods {
     client: Client,
     known: Arc<Mutex<Known>>,
+    changes: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Default)]
@@ -116,18 +131,40 @@ impl Pods {
         Self {
             client,
             known: Arc::default(),
+            changes: Arc::default(),
         }
     }
 
-    /// Follows the pods of a node until `stop`.
-    pub async fn run(self, node: String, mut stop: Stop) {
+    /// Follows the pods of a node until `stop`, and begins anew with each doubt.
+    pub async fn run(self, node: String, mut doubts: watch::Receiver<u64>, mut stop: Stop) {
+        loop {
+            tokio::select! {
+                () = stop.requested() => return,
+                () = self.follow(&node) => return,
+                Ok(()) = doubts.changed() => {}
+            }
+        }
+    }
+
+    async fn follow(&self, node: &str) {
         let config = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
         let api = Api::all(self.client.clone());
-        let work = follow(api, config, "pods", |event| self.lock().enter(event));
-        tokio::select! {
-            () = stop.requested() => {}
-            () = work => {}
-        }
+        let enter = |event| {
+            self.lock().enter(event);
+            self.changes.send_modify(|count| *count += 1);
+        };
+        follow(api, config, "pods", enter).await;
+    }
+
+    /// Changes after every event of the watch.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// All pods of the node; `None` before the first list.
+    pub fn all(&self) -> Option<Vec<Arc<Pod>>> {
+        let known = self.lock();
+        known.synced.then(|| known.pods.values().cloned().collect())
     }
 
     /// Whether the first list is in.

@@ -35,6 +35,7 @@ use crate::{
     takeover::{self, Takeover},
     turns::Turns,
     unfinished,
+    vips::Vips,
 };
 
 /// Why the agent ended although nobody has asked it to.
@@ -138,8 +139,8 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
     tasks.start(|stop| settings.sysctls.keep(kernel, stop));
 
     let (pods, records) = (Pods::new(client.clone()), Records::new(client.clone()));
-    let (followed, own) = (pods.clone(), node.clone());
-    tasks.start(|stop| followed.run(own, stop));
+    let (followed, own, doubts) = (pods.clone(), node.clone(), records.doubts());
+    tasks.start(|stop| followed.run(own, doubts, stop));
     let (followed, own) = (records.clone(), node.clone());
     tasks.start(|stop| followed.run(own, stop));
 
@@ -163,6 +164,7 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
         events: events.clone(),
         conflicts,
     };
+    let vip_pods = pods.clone();
     let sweeper = Sweeper {
         cri: cri.clone(),
         states: states.clone(),
@@ -175,6 +177,17 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
         host: Arc::new(sweep::Kernel),
     };
     tasks.start(|stop| sweeper.run(stop));
+    if settings.vip {
+        let vips = Vips {
+            client: client.clone(),
+            node: node.clone(),
+            pods: vip_pods,
+            port: settings.vip_port,
+            doubts: records.doubts(),
+        };
+        let cri = cri.clone();
+        tasks.start(|stop| vips.run(cri, stop));
+    }
     let takeover = Takeover {
         records,
         client,

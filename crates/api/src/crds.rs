@@ -28,9 +28,13 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     vec![galaxy::floatingip::definition(), galaxy::pool::definition()]
 }
 
-/// The definitions of floe's own group. They tell and are not needed to work.
+/// The definitions of floe's own group, in the order of their kinds. Addresses of single
+/// pods do not need them.
 pub fn own() -> Vec<CustomResourceDefinition> {
-    vec![floe::definition()]
+    vec![
+        floe::nodenetwork::definition(),
+        floe::virtualip::definition(),
+    ]
 }
 
 /// The definitions of [`all`] as one YAML text, ready for

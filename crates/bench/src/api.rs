@@ -7,7 +7,9 @@
 //! machine. The clock on the wall is shown beside a server that has the same answer
 //! ready.
 
+mod changes;
 mod question;
+mod scene;
 mod server;
 
 use std::{fs, path::Path, sync::Arc};
@@ -44,8 +46,8 @@ struct Effort {
 
 impl Effort {
     fn of(size: Size) -> Self {
-        let calls = size.held() / 100;
-        let warm_up = calls / 20;
+        let calls = size.held() / 250;
+        let warm_up = calls / 10;
         Self { warm_up, calls }
     }
 }
@@ -66,6 +68,9 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
         }
         Err(error) => Row::failed(title, &error),
     });
+    rows.extend(Step::run("changing records of the catalogue", || {
+        changes::measure(size)
+    })?);
     Ok(rows)
 }
 
@@ -77,23 +82,33 @@ async fn open(size: Size, folder: &Path) -> Result<(Vec<Row>, Figure)> {
     let mut line = Line::open(controller.api).await?;
     let fixed = Question::fixed().measure(&mut line, clock, effort).await?;
     let fixed = percentile_99_of(fixed.computed);
+    let without = controller.memory()?.0;
     let (mut rows, mut flat) = (Vec::new(), Vec::new());
-    for list in question::lists(size) {
-        let mut medians = Vec::new();
+    for list in question::lists(size)? {
+        let (mut medians, mut first) = (Vec::new(), None);
         for question in list.pages {
             let mut times = question.measure(&mut line, clock, effort).await?;
             medians.push(median_of(&mut times.computed));
+            first.get_or_insert(times.first);
             rows.extend(rows_of(&question, times, fixed));
         }
         let name = format!("{}: median of the last page, beside the first", list.name);
         let last = medians[medians.len() - 1];
         flat.push(Row::new(name, last, FLAT).against(medians[0]));
+        let name = format!("{}: the very first call", list.name);
+        let first = Figure::Seconds(first.unwrap_or_default());
+        flat.push(Row::new(name, first, Wanted::Nothing));
     }
-    for question in question::few() {
+    for question in question::few(size)? {
         let times = question.measure(&mut line, clock, effort).await?;
         rows.extend(rows_of(&question, times, fixed));
     }
     rows.extend(flat);
+    let lists = (controller.memory()?.0 - without).max(0.0);
+    let each = lists / f64::from(size.held());
+    let name = format!("memory for lists in all orders: {each:.0} bytes a record");
+    let all = Figure::Bytes(without + lists);
+    rows.push(Row::new(name, Figure::Bytes(lists), Wanted::Nothing).against(all));
     let again = first_page(size)?;
     let mut again = again.measure(&mut line, clock, effort).await?;
     controller.stop().await?;
@@ -128,7 +143,7 @@ async fn closed(size: Size, folder: &Path) -> Result<Figure> {
 }
 
 fn first_page(size: Size) -> Result<Question> {
-    let list = question::lists(size).into_iter().next();
+    let list = question::lists(size)?.into_iter().next();
     let page = list.and_then(|list| list.pages.into_iter().next());
     page.context("there are lists, and they have pages")
 }

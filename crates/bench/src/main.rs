@@ -20,6 +20,7 @@ mod books;
 mod clock;
 mod cluster;
 mod cni;
+mod failover;
 mod filter;
 mod line;
 mod program;
@@ -66,6 +67,17 @@ enum Command {
     /// The management API: lists, searches and explanations
     Api {
         /// A tenth of everything, to try the benchmarks themselves
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Addresses that pods share, and how long each kind of move takes, beside keepalived;
+    /// needs root
+    Failover {
+        /// Only one part
+        #[arg(long)]
+        only: Option<failover::Part>,
+        /// A round of each, and a tenth of the addresses, to try the benchmarks
+        /// themselves
         #[arg(long)]
         quick: bool,
     },
@@ -118,6 +130,14 @@ fn run(command: &Command) -> Result<bool> {
             let size = if quick { Size::QUICK } else { Size::FULL };
             let runtime = tokio::runtime::Runtime::new()?;
             table.extend(runtime.block_on(api::measure(size))?);
+        }
+        Command::Failover { only, quick } => {
+            let effort = if quick {
+                failover::Effort::QUICK
+            } else {
+                failover::Effort::FULL
+            };
+            table.extend(failover::measure(only, effort)?);
         }
         Command::CniInGuest { rounds, asking } => {
             cni::measure_in_guest(rounds, asking)?;

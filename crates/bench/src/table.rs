@@ -37,6 +37,8 @@ pub enum Figure {
     Bytes(f64),
     /// A part of a whole, from 0 to 1.
     Share(f64),
+    /// How many.
+    Count(f64),
 }
 
 /// The promise.
@@ -137,7 +139,8 @@ impl Figure {
             Self::PerSecond(value)
             | Self::Seconds(value)
             | Self::Bytes(value)
-            | Self::Share(value) => value,
+            | Self::Share(value)
+            | Self::Count(value) => value,
         }
     }
 }
@@ -180,6 +183,7 @@ impl Display for Table {
 impl Display for Figure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            Self::PerSecond(value) if value < 100.0 => write!(out, "{value:.1}/s"),
             Self::PerSecond(value) => write!(out, "{}/s", grouped(value)),
             Self::Seconds(value) if value < 0.1 => write!(out, "{:.2} ms", value * 1e3),
             Self::Seconds(value) => write!(out, "{value:.2} s"),
@@ -188,6 +192,7 @@ impl Display for Figure {
             }
             Self::Bytes(value) => write!(out, "{:.0} MiB", value / f64::from(1 << 20)),
             Self::Share(value) => write!(out, "{:.0} %", value * 100.0),
+            Self::Count(value) => write!(out, "{}", grouped(value)),
         }
     }
 }
@@ -297,6 +302,8 @@ start  2.50 s     2.00 s   1.25  ratio ≤ 1.5    yes
     fn figures_are_readable() {
         assert_eq!(Figure::PerSecond(1_234_567.0).to_string(), "1,234,567/s");
         assert_eq!(Figure::PerSecond(999.4).to_string(), "999/s");
+        assert_eq!(Figure::PerSecond(5.25).to_string(), "5.2/s");
+        assert_eq!(Figure::Count(1_002.0).to_string(), "1,002");
         assert_eq!(Figure::Seconds(0.0042).to_string(), "4.20 ms");
         assert_eq!(Figure::Bytes(157_286_400.0).to_string(), "150 MiB");
         assert_eq!(Figure::Bytes(3e6).to_string(), "2.86 MiB");

@@ -3,13 +3,25 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use floe_core::ipam::state::State;
 
-pub use self::api::{Account, ApiAccess};
 use self::duration::duration;
+pub use self::{
+    api::{Account, ApiAccess},
+    ip::{Ip, IpList, Release, Reserve, Selection},
+    output::{Format, Listing, Output},
+    pool::Pool,
+    vip::{Vip, VipList, VipMove},
+};
+
+#[cfg(test)]
+pub use self::ip::HeldState;
 
 mod api;
 mod duration;
+mod ip;
+mod output;
+mod pool;
+mod vip;
 
 /// Where the configuration of addresses is, unless somebody has put it elsewhere.
 pub const CONFIG_MAP: &str = "kube-system/floatingip-config";
@@ -76,6 +88,9 @@ pub enum Command {
     /// Configured ranges and how full they are
     #[command(subcommand, visible_alias = "subnets")]
     Subnet(Subnet),
+    /// Addresses that several pods share, and the pods that have them
+    #[command(subcommand, visible_alias = "vips")]
+    Vip(Vip),
     /// Tell who holds an address and why, or why a pod has none
     Explain(Explain),
     /// Compare records, pods and configuration
@@ -114,107 +129,6 @@ pub enum Command {
     },
 }
 
-/// Addresses.
-#[derive(Debug, Subcommand)]
-pub enum Ip {
-    /// List addresses that somebody holds
-    #[command(visible_alias = "ls")]
-    List(IpList),
-    /// Show everything about addresses
-    Show {
-        /// The addresses
-        #[arg(required = true, value_name = "IP")]
-        ips: Vec<String>,
-        /// How to show them
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Give addresses back that no pod runs with
-    Release(Release),
-    /// Reserve addresses, so that no pod gets them
-    Reserve {
-        /// Addresses, ranges a~b or networks a/n; at most 256 addresses
-        #[arg(required = true, value_name = "IP")]
-        ips: Vec<String>,
-        /// What for; it is shown as the holder. Letters, digits, - and . only
-        #[arg(long, value_name = "TEXT")]
-        purpose: Option<String>,
-        /// Let the server check it, but change nothing
-        #[arg(long)]
-        dry_run: bool,
-    },
-    /// End reservations, so that pods can get the addresses
-    Unreserve {
-        /// Addresses, ranges a~b or networks a/n; at most 256 addresses
-        #[arg(required = true, value_name = "IP")]
-        ips: Vec<String>,
-        /// Do not ask before
-        #[command(flatten)]
-        consent: Consent,
-    },
-}
-
-/// Which addresses to list.
-#[derive(Debug, ClapArgs)]
-pub struct IpList {
-    /// Which.
-    #[command(flatten)]
-    pub selection: Selection,
-    /// How to show them.
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// Which addresses. What is given must all hold.
-#[derive(Clone, Debug, Default, ClapArgs)]
-pub struct Selection {
-    /// Those of all namespaces, and those of none: spares of pools, reservations
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub all_namespaces: bool,
-    /// A selector for the labels of the records
-    #[arg(short = 'l', long, value_name = "LABELS")]
-    pub selector: Option<String>,
-    /// The pool
-    #[arg(long, value_name = "NAME")]
-    pub pool: Option<String>,
-    /// The node that they are bound for
-    #[arg(long, value_name = "NAME")]
-    pub node: Option<String>,
-    /// What they are to their holders; several with a comma between them
-    #[arg(long, value_name = "STATE", value_delimiter = ',', ignore_case = true)]
-    pub state: Vec<HeldState>,
-    /// The workload, as NAME or KIND/NAME
-    #[arg(long, value_name = "NAME")]
-    pub app: Option<String>,
-}
-
-/// What an address that somebody holds can be to its holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum HeldState {
-    /// A pod is bound with it
-    Bound,
-    /// It waits for a pod of the same name
-    Kept,
-    /// It waits for any pod of its workload or pool
-    Spare,
-    /// An administrator has reserved it
-    Reserved,
-    /// Its record has a key that neither floe nor galaxy would give it
-    Foreign,
-}
-
-impl From<HeldState> for State {
-    fn from(state: HeldState) -> Self {
-        match state {
-            HeldState::Bound => Self::Bound,
-            HeldState::Kept => Self::Kept,
-            HeldState::Spare => Self::Spare,
-            HeldState::Reserved => Self::Reserved,
-            HeldState::Foreign => Self::Foreign,
-        }
-    }
-}
-
 /// Whom completions can be for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(clippy::enum_variant_names, reason = "that is its name")]
@@ -234,75 +148,6 @@ pub enum Shell {
     Zsh,
 }
 
-/// Which addresses to release.
-#[derive(Debug, ClapArgs)]
-pub struct Release {
-    /// Addresses, ranges a~b or networks a/n; at most 256 addresses
-    #[arg(required = true, value_name = "IP")]
-    pub ips: Vec<String>,
-    /// Only tell what would become of them
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Do not ask before.
-    #[command(flatten)]
-    pub consent: Consent,
-    /// How to reach the controller.
-    #[command(flatten)]
-    pub api: ApiAccess,
-}
-
-/// Pools.
-#[derive(Debug, Subcommand)]
-pub enum Pool {
-    /// List pools with what they have
-    #[command(visible_alias = "ls")]
-    List {
-        /// Those of all namespaces, and names that only holders have
-        #[arg(short = 'A', long, conflicts_with = "namespace")]
-        all_namespaces: bool,
-        /// A selector for the labels of the pools
-        #[arg(short = 'l', long, value_name = "LABELS")]
-        selector: Option<String>,
-        /// How to show them
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Show everything about pools
-    Show {
-        /// The pools
-        #[arg(required = true, value_name = "NAME")]
-        names: Vec<String>,
-        /// How to show them
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Create a pool, or change it
-    Set {
-        /// The pool
-        name: String,
-        /// How many addresses it may have; needed for a new one
-        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
-        #[arg(allow_negative_numbers = true)]
-        size: Option<i64>,
-        /// Take addresses ahead of pods
-        #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-        #[arg(require_equals = true)]
-        preallocate: Option<bool>,
-        /// Let the server check it, but change nothing
-        #[arg(long)]
-        dry_run: bool,
-    },
-    /// Delete pools; their addresses stay where they are
-    Delete {
-        /// The pools
-        #[arg(required = true, value_name = "NAME")]
-        names: Vec<String>,
-        /// Do not ask before
-        #[command(flatten)]
-        consent: Consent,
-    },
-}
-
 /// Configured ranges.
 #[derive(Debug, Subcommand)]
 pub enum Subnet {
@@ -314,7 +159,7 @@ pub enum Subnet {
         config_map: String,
         /// How to show them
         #[command(flatten)]
-        output: Output,
+        listing: Listing,
     },
 }
 
@@ -346,7 +191,10 @@ pub struct Check {
     pub consent: Consent,
     /// How to show what was found.
     #[command(flatten)]
-    pub output: Output,
+    pub listing: Listing,
+    /// How to reach the controller.
+    #[command(flatten)]
+    pub api: ApiAccess,
 }
 
 /// Which changes to show.
@@ -373,7 +221,7 @@ pub enum WatchFormat {
 /// Where a backup goes.
 #[derive(Debug, ClapArgs)]
 pub struct Export {
-    /// The file; else standard output. JSON if its name ends with .json, else YAML
+    /// The file; - or none for standard output. JSON if its name ends with .json, else YAML
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
@@ -387,27 +235,6 @@ pub struct Import {
     /// Let the server check it, but change nothing
     #[arg(long)]
     pub dry_run: bool,
-}
-
-/// How to show something.
-#[derive(Clone, Copy, Debug, Default, ClapArgs)]
-pub struct Output {
-    /// More columns, the objects themselves, or only their names
-    #[arg(short = 'o', long = "output", value_name = "FORMAT")]
-    pub format: Option<Format>,
-}
-
-/// How things can be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A table with more columns
-    Wide,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-    /// Only names
-    Name,
 }
 
 /// Whether to ask before something is taken away.

@@ -6,7 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use floe_api::galaxy::{API_VERSION, FloatingIP, Pool};
+use floe_api::{
+    galaxy::{API_VERSION, FloatingIP, Pool},
+    labels,
+};
 use floe_core::addr::name;
 use kube::{
     ResourceExt as _,
@@ -25,7 +28,7 @@ pub enum BackupError {
     #[error("it cannot be read: {0}")]
     Unreadable(String),
     /// It is something else than a list.
-    #[error("it is no List of FloatingIPs and Pools")]
+    #[error("it is no List of FloatingIPs and Pools, or not all of it")]
     NoList,
     /// An object is not for floe.
     #[error("item {number} is a {kind:?}, and no FloatingIP or Pool of {API_VERSION}")]
@@ -61,14 +64,24 @@ pub fn list(records: Vec<DynamicObject>, pools: Vec<DynamicObject>) -> Value {
 }
 
 /// The objects of a backup: all of them, or an error before anything is changed.
+///
+/// What an object says is for the server to judge, which has accepted it once: a record
+/// that nobody understands still keeps its address from others.
 pub fn read(text: &str) -> Result<Vec<DynamicObject>, BackupError> {
     let unreadable = |told: String| BackupError::Unreadable(told);
     let value: Value = if text.trim_start().starts_with('{') {
         serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?
     } else {
-        serde_saphyr::from_str(text).map_err(|error| unreadable(error.to_string()))?
+        // A large cluster has a large backup; what aliases may become is limited still.
+        let options = serde_saphyr::options! { budget: None };
+        let read = serde_saphyr::from_str_with_options(text, options);
+        read.map_err(|error| unreadable(error.to_string()))?
     };
-    let Some(items) = value["items"].as_array() else {
+    // The kind comes after the items, so a file that was cut off has none.
+    let Some(items) = value["items"]
+        .as_array()
+        .filter(|_| value["kind"] == "List")
+    else {
         return Err(BackupError::NoList);
     };
     let mut seen = BTreeSet::new();
@@ -86,14 +99,11 @@ pub fn read(text: &str) -> Result<Vec<DynamicObject>, BackupError> {
             told,
         };
         let object = DynamicObject::deserialize(item).map_err(|it| wrong(it.to_string()))?;
-        if is_record(&object) {
-            name::parse(name).map_err(|error| wrong(error.to_string()))?;
-            FloatingIP::deserialize(item).map_err(|error| wrong(error.to_string()))?;
-        } else {
-            if name.is_empty() || object.namespace().is_none() {
-                return Err(wrong("a Pool needs a name and a namespace".into()));
-            }
-            Pool::deserialize(item).map_err(|error| wrong(error.to_string()))?;
+        if name.is_empty() {
+            return Err(wrong("it has no name".into()));
+        }
+        if !is_record(&object) && object.namespace().is_none() {
+            return Err(wrong("a Pool needs a namespace".into()));
         }
         if !seen.insert((kind, object.namespace(), name)) {
             return Err(wrong("it is there twice".into()));
@@ -113,8 +123,20 @@ pub fn is_record(object: &DynamicObject) -> bool {
         .is_some_and(|it| it.kind == "FloatingIP")
 }
 
+/// Whether it is what its kind says: a record of an address, or a limit.
+pub fn is_understood(object: &DynamicObject) -> bool {
+    if is_record(object) {
+        let record = object.clone().try_parse::<FloatingIP>();
+        return record.is_ok() && name::parse(&object.name_any()).is_ok();
+    }
+    object.clone().try_parse::<Pool>().is_ok()
+}
+
 /// Whether two objects say the same about who holds what.
 pub fn says_the_same(one: &DynamicObject, other: &DynamicObject) -> bool {
+    if one.data == other.data && is_reserved(one) == is_reserved(other) {
+        return true;
+    }
     if !is_record(one) {
         let pool = |object: &DynamicObject| object.clone().try_parse::<Pool>().ok();
         let pools = pool(one).zip(pool(other));
@@ -128,6 +150,10 @@ pub fn says_the_same(one: &DynamicObject, other: &DynamicObject) -> bool {
         Some((object.spec.key, place, object.spec.policy, reserved))
     };
     record(one).is_some_and(|it| Some(it) == record(other))
+}
+
+fn is_reserved(object: &DynamicObject) -> bool {
+    object.labels().contains_key(labels::RESERVED)
 }
 
 /// The object without what the server sets by itself.

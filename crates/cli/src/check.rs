@@ -2,18 +2,19 @@
 //! together.
 //!
 //! What is wrong is found by [`floe_core::audit`]. What can be mended without taking an
-//! address from anybody is mended here, each object by itself and only as long as it is
-//! as it was found.
+//! address from anybody is mended, each object by itself and only as long as it is as it
+//! was found. Addresses are freed by the controller if there is one.
 
-use floe_core::audit::{Finding, audit};
+use floe_core::audit::{Finding, Fix, audit};
 use serde::Serialize;
 
-use self::scene::Scene;
+use self::{mend::Mender, scene::Scene};
 use crate::{
-    args::{self, Format},
+    args::{self, Format, Listing},
     cluster::Cluster,
     console::Console,
     failure::Failure,
+    remote::{self, Connect},
     render::{self, table::Table},
 };
 
@@ -28,43 +29,58 @@ pub async fn run(
 ) -> Result<(), Failure> {
     let scene = Scene::read(cluster, &command.config_map).await?;
     let findings = audit(&scene.world());
-    show(console, &scene, &findings, command.output.format)?;
+    show(console, &scene, &findings, command.listing)?;
     if findings.is_empty() {
         return Ok(());
     }
-    let mendable = findings.iter().filter(|it| it.fix().is_some()).count();
+    let fixes: Vec<_> = findings.iter().filter_map(Finding::fix).collect();
     let count = findings.len();
-    if !command.fix || mendable == 0 {
-        let mendable = if command.fix { 0 } else { mendable };
+    if !command.fix || fixes.is_empty() {
+        let mendable = if command.fix { 0 } else { fixes.len() };
         return Err(Failure::Found { count, mendable });
     }
-    let fixes: Vec<_> = findings.iter().filter_map(Finding::fix).collect();
     let lines = fixes.iter().map(|fix| format!("  {fix}\n"));
     let question = format!("This is to be done:\n{}Go on?", lines.collect::<String>());
     console.confirm(&question, command.consent.yes)?;
-    let mut mended = 0;
-    for fix in &fixes {
-        match mend::mend(cluster, &scene, fix).await? {
+    let frees = fixes.iter().any(|it| matches!(it, Fix::DeleteRecord(_)));
+    let mut mender = Mender::new(cluster, &scene);
+    if frees {
+        let remote = remote::find(cluster, &command.api).await;
+        mender.ask(console, remote)?;
+    }
+    match count - mend(console, &mut mender, &fixes).await? {
+        0 => Ok(()),
+        count => Err(Failure::Found { count, mendable: 0 }),
+    }
+}
+
+/// Mends one after the other; gives how many are mended.
+async fn mend<C: Connect>(
+    console: &mut Console,
+    mender: &mut Mender<'_, C>,
+    fixes: &[Fix],
+) -> Result<usize, Failure> {
+    let mut count = 0;
+    for fix in fixes {
+        match mender.mend(console, fix).await? {
             Ok(()) => {
-                mended += 1;
+                count += 1;
                 console.remark(&format!("done: {fix}"));
             }
             Err(why) => console.warn(&format!("not done: {fix}: {why}")),
         }
     }
-    match count - mended {
-        0 => Ok(()),
-        count => Err(Failure::Found { count, mendable: 0 }),
-    }
+    Ok(count)
 }
 
 fn show(
     console: &mut Console,
     scene: &Scene,
     findings: &[Finding],
-    format: Option<Format>,
+    listing: Listing,
 ) -> Result<(), Failure> {
-    match format {
+    let table = |is_wide| table(findings, is_wide).without_header(listing.no_headers);
+    match listing.output.format {
         Some(format @ (Format::Json | Format::Yaml)) => {
             let rows: Vec<Row> = findings.iter().map(Row::of).collect();
             console.print(&render::value(format, &rows)?)
@@ -80,12 +96,12 @@ fn show(
             scene.pools.len(),
             scene.nodes.len(),
         )),
-        Some(Format::Wide) => console.print(&table(findings, true)),
-        None => console.print(&table(findings, false)),
+        Some(Format::Wide) => console.print(&table(true).text()),
+        None => console.print(&table(false).text()),
     }
 }
 
-fn table(findings: &[Finding], wide: bool) -> String {
+fn table(findings: &[Finding], wide: bool) -> Table {
     let mut header = vec!["OBJECT", "REASON", "FIX", "MESSAGE"];
     if wide {
         header.push("ADVICE");
@@ -105,7 +121,7 @@ fn table(findings: &[Finding], wide: bool) -> String {
         }
         table.row(cells);
     }
-    table.text()
+    table
 }
 
 /// A finding as programs read it.

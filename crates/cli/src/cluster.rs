@@ -1,21 +1,32 @@
 //! The cluster that is asked, as the kubeconfig names it.
 
-use std::{error::Error as _, time::Duration};
+use std::time::Duration;
 
-use floe_api::galaxy::{FloatingIP, Pool};
+use floe_api::{
+    floe::virtualip::VirtualIP,
+    galaxy::{FloatingIP, Pool},
+};
 use kube::{
     Api, Client, Config, Resource,
     api::{ApiResource, DynamicObject},
-    config::{KubeConfigOptions, Kubeconfig},
     core::response::reason,
 };
 
-use crate::{args::Connection, failure::Failure, suggest};
+pub use self::causes::chain;
+use self::causes::root;
+use crate::{args::Connection, failure::Failure};
+
+mod causes;
+mod kubeconfig;
+mod plugin;
 
 /// The resource of records, as rights name it.
 pub const RECORDS: &str = "floatingips.galaxy.k8s.io";
 /// The resource of pools, as rights name it.
 pub const POOLS: &str = "pools.galaxy.k8s.io";
+
+/// The resource of shared addresses, as rights name it.
+pub const VIPS: &str = "virtualips.floe.dev";
 
 /// What forwards the port of a pod, as rights name it.
 pub const PORT_FORWARD: &str = "pods/portforward";
@@ -71,12 +82,25 @@ impl<'a> Access<'a> {
             namespace,
         }
     }
+
+    /// A call about shared addresses of one namespace, or of all.
+    pub fn vips(verb: &'static str, namespace: Option<&'a str>) -> Self {
+        Self {
+            verb,
+            resource: VIPS,
+            namespace,
+        }
+    }
 }
 
 impl Cluster {
     /// Finds the cluster; does not connect yet. A `watch` may wait for news for ever.
     pub async fn find(connection: &Connection, is_watch: bool) -> Result<Self, Failure> {
-        let (mut config, context) = configuration(connection).await?;
+        let (mut config, context) = kubeconfig::configuration(connection).await?;
+        // Who watches for long needs a new token now and then, which the client gets.
+        if !is_watch {
+            plugin::settle(&mut config.auth_info)?;
+        }
         let patience = Some(connection.request_timeout).filter(|time| !time.is_zero());
         config.connect_timeout = Some(patience.map_or(CONNECT, |time| time.min(CONNECT)));
         config.write_timeout = patience;
@@ -116,6 +140,15 @@ impl Cluster {
         }
     }
 
+    /// The shared addresses of one namespace, or of all, with all that they have.
+    pub fn vips(&self, namespace: Option<&str>) -> Api<DynamicObject> {
+        let client = self.client.clone();
+        match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource::<VirtualIP>()),
+            None => Api::all_with(client, &resource::<VirtualIP>()),
+        }
+    }
+
     /// What it means that a call failed. That an object is not there is for the caller
     /// to tell: it knows what was looked for.
     pub fn failure(&self, error: &kube::Error, access: Access<'_>) -> Failure {
@@ -139,7 +172,7 @@ impl Cluster {
                 namespace: access.namespace.map(str::to_owned),
             },
             // A server that knows the resource says which object it lacks.
-            404 if is_undefined(error) && matches!(resource, RECORDS | POOLS) => {
+            404 if is_undefined(error) && matches!(resource, RECORDS | POOLS | VIPS) => {
                 Failure::Undefined { resource }
             }
             _ => refused(status.message.clone()),
@@ -198,84 +231,6 @@ fn is_admission(message: &str) -> bool {
 
 fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
-}
-
-/// The configuration of a client, and the name of the context that it comes from.
-async fn configuration(connection: &Connection) -> Result<(Config, String), Failure> {
-    let read = match &connection.kubeconfig {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
-    };
-    let names_one = connection.kubeconfig.is_some()
-        || connection.context.is_some()
-        || connection.cluster.is_some()
-        || connection.user.is_some();
-    let kubeconfig = match read {
-        Ok(kubeconfig) => kubeconfig,
-        // In a pod there is a service account instead.
-        Err(error) => {
-            return match Config::incluster() {
-                Ok(config) if !names_one => Ok((config, "in-cluster".into())),
-                _ => Err(Failure::Kubeconfig(chain(&error))),
-            };
-        }
-    };
-    let options = KubeConfigOptions {
-        context: connection.context.clone(),
-        cluster: connection.cluster.clone(),
-        user: connection.user.clone(),
-    };
-    let context = options
-        .context
-        .clone()
-        .or(kubeconfig.current_context.clone());
-    if let Some(name) = &options.context {
-        let known: Vec<_> = kubeconfig
-            .contexts
-            .iter()
-            .map(|it| it.name.as_str())
-            .collect();
-        if !known.contains(&name.as_str()) {
-            let near = suggest::closest(name, known);
-            return Err(Failure::NoSuch {
-                kind: "context",
-                name: name.clone(),
-                namespace: None,
-                hint: Some(near.map_or_else(
-                    || "kubectl config get-contexts lists them".into(),
-                    |near| format!("did you mean {near:?}?"),
-                )),
-            });
-        }
-    }
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let config = config.map_err(|error| Failure::Kubeconfig(chain(&error)))?;
-    Ok((config, context.unwrap_or_default()))
-}
-
-/// An error with all that caused it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
-}
-
-/// The first cause, which says most about a connection that fails.
-fn root(error: &kube::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = error.to_string();
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

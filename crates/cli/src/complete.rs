@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use clap::{Arg, Command};
+use clap::{Arg, Command, ValueHint};
 
 /// The program that kubectl looks for, which asks this one.
 pub const SCRIPT: &str = "#!/bin/sh
@@ -14,6 +14,41 @@ pub const SCRIPT: &str = "#!/bin/sh
 # Put it on the PATH under that name, and make it executable.
 exec kubectl-floe __complete \"$@\"
 ";
+
+/// The completion for bash, which asks this program as well.
+///
+/// clap makes one, too, but that completes nothing after the first word when there is a
+/// hyphen in the name of the program.
+pub const BASH: &str = r#"# Completion of kubectl-floe for bash: the program itself is asked.
+_kubectl_floe() {
+    local i line word last=-1 files= words=()
+    # bash takes an = for the end of a word; the program wants --flag=value as one.
+    for ((i = 1; i <= COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ $last -ge 0 && ($word == = || ${words[last]} == --*=) ]]; then
+            words[last]+=$word
+        else
+            words[++last]=$word
+        fi
+    done
+    COMPREPLY=()
+    while IFS= read -r line; do
+        case $line in
+            :0) files=1 ;;
+            :*) ;;
+            *)
+                word=${line%%$'\t'*}
+                # What stands before the = is not replaced.
+                [[ ${words[last]} == --*=* ]] && word=${word#*=}
+                COMPREPLY+=("$word")
+                ;;
+        esac
+    done < <("${COMP_WORDS[0]}" __complete "${words[@]}" 2>/dev/null)
+    [[ $files ]] || compopt +o default 2>/dev/null
+    return 0
+}
+complete -o default -F _kubectl_floe kubectl-floe
+"#;
 
 /// The number for "these words, and no names of files".
 const NO_FILES: u8 = 4;
@@ -98,7 +133,8 @@ fn flag<'a>(flags: &[&'a Arg], word: &str) -> Option<&'a Arg> {
 fn values(argument: &Arg, prefix: &str, begun: &str) -> (Vec<(String, String)>, u8) {
     let values = argument.get_possible_values();
     if values.is_empty() {
-        return (Vec::new(), ANYTHING);
+        let is_file = argument.get_value_hint() == ValueHint::AnyPath;
+        return (Vec::new(), if is_file { ANYTHING } else { NO_FILES });
     }
     let fitting = values
         .iter()
@@ -165,8 +201,23 @@ mod tests {
     }
 
     #[test]
-    fn where_anything_may_stand_the_shell_has_its_say() {
-        assert_eq!(tab("import --file ./b"), (vec![], ":0".into()));
-        assert_eq!(tab("explain "), (vec![], ":4".into()));
+    fn names_of_files_come_where_a_file_can_stand_and_nowhere_else() {
+        for line in [
+            "import --file ./b",
+            "import -f ",
+            "ip list --kubeconfig ",
+            "explain --api-ca-file ",
+        ] {
+            assert_eq!(tab(line), (vec![], ":0".into()), "{line}");
+        }
+        for line in [
+            "explain ",
+            "ip list -n ",
+            "ip list --pool ",
+            "--context ",
+            "pool set ",
+        ] {
+            assert_eq!(tab(line), (vec![], ":4".into()), "{line}");
+        }
     }
 }

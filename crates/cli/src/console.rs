@@ -7,7 +7,7 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, render::harmless};
 
 /// Where results, remarks and questions go.
 ///
@@ -51,6 +51,14 @@ impl Console {
         })
     }
 
+    /// Writes what was done. Who does not read it does not keep the rest from being done.
+    pub fn done(&mut self, text: &str) -> Result<(), Failure> {
+        match self.print(text) {
+            Err(Failure::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            printed => printed,
+        }
+    }
+
     /// Writes a result as it is.
     pub fn print_raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.out.write_all(bytes).and_then(|()| self.out.flush());
@@ -62,7 +70,7 @@ impl Console {
 
     /// Writes a remark that is no result. If nobody can read it, nothing is lost.
     pub fn remark(&mut self, text: &str) {
-        let _ = writeln!(self.err, "{text}");
+        let _ = writeln!(self.err, "{}", tame(text));
     }
 
     /// Writes a remark that somebody should mind.
@@ -88,7 +96,7 @@ impl Console {
         if !self.can_ask {
             return Err(Failure::Unconfirmed);
         }
-        let _ = write!(self.err, "{question} [y/N] ");
+        let _ = write!(self.err, "{} [y/N] ", tame(question));
         let _ = self.err.flush();
         let mut answer = String::new();
         let read = self.input.read_line(&mut answer);
@@ -104,8 +112,15 @@ impl Console {
 
     fn told(&mut self, word: &str, color: AnsiColor, text: &str) {
         let style = Style::new().bold().fg_color(Some(color.into()));
-        let _ = writeln!(self.err, "{style}{word}:{style:#} {text}");
+        let _ = writeln!(self.err, "{style}{word}:{style:#} {}", tame(text));
     }
+}
+
+/// Lines without anything that a terminal would obey: records and servers can say
+/// whatever they like.
+fn tame(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(harmless).collect();
+    lines.join("\n")
 }
 
 /// Whether the locale says UTF-8: the first of these that says anything counts.
@@ -154,6 +169,29 @@ pub mod script {
         }
     }
 
+    /// A console whose reader has gone after the first line.
+    pub fn deserted() -> Console {
+        struct Gone(bool);
+        impl Write for Gone {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                if self.0 {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+                self.0 = bytes.ends_with(b"\n");
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (console, ..) = console(None);
+        Console {
+            out: Box::new(Gone(false)),
+            ..console
+        }
+    }
+
     /// A console on which these answers are typed, or that nobody sits at.
     pub fn console(answers: Option<&'static str>) -> (Console, Written, Written) {
         let (out, err) = (Written::default(), Written::default());
@@ -190,6 +228,15 @@ mod tests {
             assert!(console.confirm("Sure?", true).is_ok());
             assert_eq!(asked.text(), "", "who said yes is not asked");
         }
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_told() {
+        let (mut console, _, told) = script::console(Some("n\n"));
+        console.error("a\u{1b}[2Jb\nc\rd");
+        console.remark("e\u{7}");
+        let _ = console.confirm("f\u{9b}g", false);
+        assert_eq!(told.text(), "error: a?[2Jb\nc?d\ne?\nf?g [y/N] ");
     }
 
     #[test]

@@ -16,10 +16,13 @@ use crate::{
     failure::Failure,
     fetch,
     ip::KIND,
+    record,
     remote::{self, Connect, Remote, encoded},
     render::{self, age, harmless, sheet::Sheet},
     suggest,
 };
+
+mod shared;
 
 /// Runs the command.
 pub async fn run(
@@ -42,10 +45,17 @@ enum Question {
 impl Question {
     /// What somebody typed; a pod without a namespace is in this one.
     fn read(text: &str, namespace: &str) -> Result<Self, Failure> {
-        if let Ok(ip) = text.parse() {
+        let bare = record::bare(text);
+        let typed = bare.parse().ok().or_else(|| name::parse(bare).ok());
+        if let Some(ip) = typed {
             return Ok(Self::Ip(canonical(ip)));
         }
-        let (namespace, name) = text.split_once('/').unwrap_or((namespace, text));
+        let (namespace, name) = match text.split_once('/') {
+            // As kubectl names a pod; whoever has a namespace `pod` names it with -n.
+            Some(("pod" | "pods" | "po", name)) => (namespace, name),
+            Some(both) => both,
+            None => (namespace, text),
+        };
         let good = |part: &str| {
             let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-.".contains(&c);
             !part.is_empty() && part.bytes().all(plain)
@@ -168,6 +178,7 @@ fn of_ip(explained: &IpExplanation, now: Timestamp) -> Sheet {
             sheet.line(name, value);
         }
     }
+    shared::add(&mut sheet, explained, now);
     sheet
 }
 
@@ -203,7 +214,8 @@ fn unfit(refusal: &Refusal) -> String {
 /// Who has it, as lists say it.
 fn holder(address: &Ip) -> String {
     let Some(holder) = &address.holder else {
-        return address.key.clone().unwrap_or_default();
+        let key = address.key.clone().unwrap_or_default();
+        return shared::owner(&key).unwrap_or(key);
     };
     if !holder.pod.is_empty() {
         return format!("{}/{}", holder.namespace, holder.pod);

@@ -1,6 +1,10 @@
 //! `kubectl floe export`: writes all records and pools, as a backup.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::Path,
+};
 
 use crate::{
     args, backup,
@@ -23,7 +27,8 @@ pub async fn run(
     let pools = pools.map_err(|error| cluster.failure(&error, Access::pools("list", None)))?;
     let told = format!("{} records and {} pools", records.len(), pools.len());
     let list = backup::list(records, pools);
-    let Some(file) = &command.file else {
+    let file = command.file.as_ref();
+    let Some(file) = file.filter(|it| *it != Path::new("-")) else {
         return console.print(&yaml::text(&list)?);
     };
     let is_json = file.extension().is_some_and(|it| it == "json");
@@ -37,12 +42,18 @@ pub async fn run(
     Ok(())
 }
 
-/// Writes the whole file or none of it: an old backup is not lost to a full disk.
+/// Writes the whole file or none of it: an old backup is not lost to a full disk, nor to
+/// a machine that stops before the new one is on it.
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
-    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, file));
-    written.map_err(|source| {
+    let written = || -> io::Result<()> {
+        let mut new = fs::File::create(&part)?;
+        new.write_all(text.as_bytes())?;
+        new.sync_all()?;
+        fs::rename(&part, file)
+    };
+    written().map_err(|source| {
         // What is left of it is of no use; if it stays, nothing is lost either.
         let _ = fs::remove_file(&part);
         Failure::Io {
@@ -77,8 +88,9 @@ mod tests {
         server.put(RECORDS, record("10.0.70.9", "sts_db_pg_pg-0", "n1"));
         server.put(POOLS, pool("blue", 4, true));
         let (text, _) = export(&server, None).await.unwrap();
-        assert!(text.starts_with("apiVersion: v1\nkind: List\n") || text.contains("kind: List"));
         assert_eq!(backup::read(&text).unwrap().len(), 3);
+        let (dash, _) = export(&server, Some(Path::new("-"))).await.unwrap();
+        assert_eq!(dash, text, "as import reads it");
 
         let folder = tempfile::tempdir().unwrap();
         let (yaml, json) = (folder.path().join("a.yaml"), folder.path().join("a.json"));

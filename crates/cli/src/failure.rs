@@ -2,7 +2,10 @@
 
 use std::io;
 
-use crate::{cluster::PORT_FORWARD, remote::LABEL};
+use crate::{
+    cluster::{PORT_FORWARD, VIPS},
+    remote::LABEL,
+};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -133,12 +136,22 @@ pub enum Failure {
         message: String,
     },
     /// Things do not fit together; each was told already.
-    #[error("{count} inconsistencies")]
+    #[error("{}", inconsistencies(*.count))]
     Found {
         /// How many.
         count: usize,
         /// How many of them can be mended without harm.
         mendable: usize,
+    },
+    /// Shared addresses did not move as somebody wished.
+    #[error("not moved: {message}")]
+    NotMoved {
+        /// The stable reason.
+        reason: String,
+        /// The same for people.
+        message: String,
+        /// What may help.
+        hint: Option<String>,
     },
     /// What was read cannot be shown.
     #[error("cannot show it: {0}")]
@@ -175,7 +188,7 @@ impl Failure {
             Self::ApiUnreachable(_) => "ApiUnreachable",
             Self::ApiLate { .. } => "ApiLate",
             Self::ApiUntrusted(_) => "ApiUntrusted",
-            Self::Api { reason, .. } => reason,
+            Self::Api { reason, .. } | Self::NotMoved { reason, .. } => reason,
             Self::Found { .. } => "InconsistenciesFound",
             Self::Unprintable(_) => "Unprintable",
             Self::Io { .. } => "InputOutput",
@@ -205,6 +218,7 @@ impl Failure {
             | Self::ApiUntrusted(_)
             | Self::Api { .. }
             | Self::Found { .. }
+            | Self::NotMoved { .. }
             | Self::Unprintable(_)
             | Self::Io { .. } => 1,
         }
@@ -216,6 +230,20 @@ impl Failure {
             self,
             Self::ApiUnreachable(_) | Self::Api { status: 503, .. }
         )
+    }
+
+    /// Whether there is no controller that this user could ask. One that is there and
+    /// does not answer, or not now, is another thing.
+    pub fn leaves_nobody_to_ask(&self) -> bool {
+        matches!(
+            self,
+            Self::NoController { found: 0, .. } | Self::NoToken { .. } | Self::Forbidden { .. }
+        )
+    }
+
+    /// That the management API says something else than it was asked for.
+    pub fn other_answer() -> Self {
+        Self::Unprintable("the management API answers something else than was asked".into())
     }
 
     /// What to do about it.
@@ -238,10 +266,13 @@ impl Failure {
                 resource,
                 namespace,
             } => Some(missing_right(verb, resource, namespace.as_deref())),
+            Self::Undefined { resource: VIPS } => Some(
+                "kubectl apply --server-side --force-conflicts -f deploy/crds/floe.yaml".into(),
+            ),
             Self::Undefined { .. } => Some(
                 "kubectl apply --server-side --force-conflicts -f deploy/crds/galaxy.yaml".into(),
             ),
-            Self::NoSuch { hint, .. } => hint.clone(),
+            Self::NoSuch { hint, .. } | Self::NotMoved { hint, .. } => hint.clone(),
             Self::Found { mendable, .. } if *mendable > 0 => Some(format!(
                 "kubectl floe check --fix mends {mendable} of them; -o wide tells what to do \
                  about the others"
@@ -288,6 +319,13 @@ fn no_controller(namespace: &str, found: usize) -> String {
         return format!("no controller of floe runs in namespace {namespace}");
     }
     format!("none of the {found} controllers of floe in namespace {namespace} is ready")
+}
+
+fn inconsistencies(count: usize) -> String {
+    match count {
+        1 => "1 inconsistency".into(),
+        _ => format!("{count} inconsistencies"),
+    }
 }
 
 fn in_namespace(namespace: Option<&str>) -> String {

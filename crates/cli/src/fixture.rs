@@ -4,7 +4,7 @@ use floe_shell::mock::Server;
 use kube::Config;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::{args::ApiAccess, cluster::Cluster};
 
 /// The path of records.
 pub const RECORDS: &str = "/apis/galaxy.k8s.io/v1alpha1/floatingips";
@@ -20,6 +20,16 @@ pub fn cluster(server: &Server) -> Cluster {
         server: "https://lab.example:6443".into(),
         typed_namespace: None,
         context_namespace: "default".into(),
+    }
+}
+
+/// The API as it is reached without any flags.
+pub fn api() -> ApiAccess {
+    ApiAccess {
+        as_service_account: None,
+        floe_namespace: "kube-system".into(),
+        api_ca_file: None,
+        api_server_name: None,
     }
 }
 

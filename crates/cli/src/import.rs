@@ -5,6 +5,7 @@
 //! sure deletes the object with kubectl and imports again.
 
 use std::{
+    cell::Cell,
     fs,
     io::{self, Read as _},
     path::Path,
@@ -23,7 +24,6 @@ use crate::{
     console::Console,
     failure::Failure,
     record::Record,
-    render::harmless,
 };
 
 /// How many objects are worked on at a time.
@@ -39,62 +39,118 @@ pub async fn run(
     let place = command.file.display();
     let objects = backup::read(&text)
         .map_err(|error| Failure::Usage(format!("{place} is no backup: {error}")))?;
-    let total = objects.len();
-    let bar = bar(total);
-    let mut tally = Tally::default();
-    // Records are through before the first pool: see `backup`.
-    let (records, pools): (Vec<_>, Vec<_>) = objects.iter().partition(|it| backup::is_record(it));
-    for part in [records, pools] {
-        let work = part.into_iter();
-        let work = work.map(|object| one(cluster, object, command.dry_run));
-        let mut results = stream::iter(work).buffered(PARALLEL);
-        while let Some(outcome) = results.next().await {
-            bar.inc(1);
-            match outcome? {
-                Outcome::Created => tally.created += 1,
-                Outcome::Unchanged => tally.unchanged += 1,
-                Outcome::Refused(told) => {
-                    tally.refused += 1;
-                    bar.suspend(|| console.error(&told));
-                }
-            }
-        }
+    for object in objects.iter().filter(|it| !backup::is_understood(it)) {
+        let title = title(object);
+        console.warn(&format!("{title} makes no sense; the server decides on it"));
     }
-    bar.finish_and_clear();
+    let tally = all(cluster, console, &objects, command.dry_run).await;
     let suffix = if command.dry_run {
         " (server dry run)"
     } else {
         ""
     };
+    let failed = tally.differing + tally.refused;
     let Tally {
-        created,
-        unchanged,
-        refused: failed,
+        created, unchanged, ..
     } = tally;
-    console.print(&format!(
-        "{created} created, {unchanged} unchanged, {failed} not imported{suffix}"
+    let left = match tally.left {
+        0 => String::new(),
+        left => format!(", {left} not tried"),
+    };
+    console.done(&format!(
+        "{created} created, {unchanged} unchanged, {failed} not imported{left}{suffix}"
     ))?;
-    if failed == 0 {
-        return Ok(());
+    if tally.differing > 0 {
+        console.hint(
+            "what is there is newer than the backup, and a pod may run with it, so nothing is \
+             overwritten; who is sure deletes the object and imports again",
+        );
     }
-    console.hint(
-        "what is there is newer than the backup, and a pod may run with it, so nothing is \
-         overwritten; who is sure deletes the object and imports again",
-    );
-    Err(Failure::Some { failed, total })
+    let total = objects.len();
+    match tally.stopped {
+        Some(failure) => Err(failure),
+        None if failed > 0 => Err(Failure::Some { failed, total }),
+        None => Ok(()),
+    }
 }
 
+/// What became of the objects, by number.
 #[derive(Default)]
 struct Tally {
     created: usize,
     unchanged: usize,
+    /// They are there and say something else.
+    differing: usize,
     refused: usize,
+    /// Nobody has tried them, because of this.
+    left: usize,
+    stopped: Option<Failure>,
 }
 
 enum Outcome {
     Created,
     Unchanged,
+    Differs(String),
     Refused(String),
+}
+
+/// Brings back one after the other. What concerns one object does not stop the others;
+/// what concerns all of them does, and what was begun is finished.
+async fn all(
+    cluster: &Cluster,
+    console: &mut Console,
+    objects: &[DynamicObject],
+    dry_run: bool,
+) -> Tally {
+    let bar = bar(objects.len());
+    let mut tally = Tally::default();
+    let stops = &Cell::new(false);
+    // Records are through before the first pool: see `backup`.
+    let (records, pools): (Vec<_>, Vec<_>) = objects.iter().partition(|it| backup::is_record(it));
+    for part in [records, pools] {
+        let work = part.into_iter().map(|object| async move {
+            if stops.get() {
+                return None;
+            }
+            let outcome = one(cluster, object, dry_run).await;
+            stops.set(stops.get() || outcome.is_err());
+            Some(outcome)
+        });
+        let mut results = stream::iter(work).buffered(PARALLEL);
+        while let Some(outcome) = results.next().await {
+            bar.inc(1);
+            let told = match outcome {
+                Some(Ok(Outcome::Created)) => {
+                    tally.created += 1;
+                    continue;
+                }
+                Some(Ok(Outcome::Unchanged)) => {
+                    tally.unchanged += 1;
+                    continue;
+                }
+                Some(Ok(Outcome::Differs(told))) => {
+                    tally.differing += 1;
+                    told
+                }
+                Some(Ok(Outcome::Refused(told))) => {
+                    tally.refused += 1;
+                    told
+                }
+                Some(Err(failure)) => {
+                    tally.refused += 1;
+                    tally.stopped.get_or_insert(failure);
+                    continue;
+                }
+                None => {
+                    tally.left += 1;
+                    continue;
+                }
+            };
+            bar.suspend(|| console.error(&told));
+        }
+    }
+    bar.finish_and_clear();
+    tally
 }
 
 /// Creates an object unless there is one of its name, which no two writers can.
@@ -117,22 +173,25 @@ async fn one(cluster: &Cluster, object: &DynamicObject, dry_run: bool) -> Result
         dry_run,
         ..PostParams::default()
     };
-    let told = |told: String| Outcome::Refused(harmless(&format!("{}: {told}", title(object))));
+    let titled = |told: String| format!("{}: {told}", title(object));
+    // What the server says about one object, or what it would say about all.
+    let refused = |error: &kube::Error, verb| match (cluster.failure(error, access(verb)), error) {
+        (Failure::Refused { told, .. }, kube::Error::Api(_)) => Ok(Outcome::Refused(titled(told))),
+        (failure @ Failure::Forbidden { .. }, _) if !is_record => {
+            Ok(Outcome::Refused(titled(failure.to_string())))
+        }
+        (failure, _) => Err(failure),
+    };
     match api.create(&params, object).await {
         Ok(_) => return Ok(Outcome::Created),
         Err(kube::Error::Api(status)) if status.code == 409 => {}
-        // One bad object does not stop the others.
-        Err(kube::Error::Api(status)) if status.code == 422 || status.code == 400 => {
-            return Ok(told(status.message.clone()));
-        }
-        Err(error) => return Err(cluster.failure(&error, access("create"))),
+        Err(error) => return refused(&error, "create"),
     }
-    let there = find(&api, &object.name_any()).await;
-    let there = there.map_err(|error| cluster.failure(&error, access("get")))?;
-    Ok(match there {
-        Some(there) if backup::says_the_same(object, &there) => Outcome::Unchanged,
-        Some(there) => told(difference(object, &there)),
-        None => told("it was there and is gone again; import once more".into()),
+    Ok(match find(&api, &object.name_any()).await {
+        Ok(Some(there)) if backup::says_the_same(object, &there) => Outcome::Unchanged,
+        Ok(Some(there)) => Outcome::Differs(titled(difference(object, &there))),
+        Ok(None) => Outcome::Refused(titled("it was there and is gone again".into())),
+        Err(error) => return refused(&error, "get"),
     })
 }
 
@@ -154,16 +213,22 @@ fn difference(object: &DynamicObject, there: &DynamicObject) -> String {
         };
         Some(format!("{holder} ({state}{node})"))
     };
-    let size = |object: &DynamicObject| object.data["size"].to_string();
     if !backup::is_record(object) {
-        let (now, then) = (size(there), size(object));
-        return format!("it differs: size {now} now, {then} in the backup");
+        let (now, then) = (limit(there), limit(object));
+        return format!("it differs: {now} now, {then} in the backup");
     }
     match (holder(there), holder(object)) {
         (Some(now), Some(then)) if now != then => format!("{now} holds it now, not {then}"),
         (Some(now), Some(_)) => format!("{now} holds it now, under another policy, pool or uid"),
         _ => "what is there cannot be read".into(),
     }
+}
+
+/// What a pool says; what is not there is as good as false.
+fn limit(pool: &DynamicObject) -> String {
+    let ahead = pool.data["preAllocateIP"].as_bool().unwrap_or_default();
+    let ahead = if ahead { " with preallocation" } else { "" };
+    format!("size {}{ahead}", pool.data["size"])
 }
 
 fn text(file: &Path) -> Result<String, Failure> {

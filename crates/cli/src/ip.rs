@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use floe_core::addr::{self, IpRange, IpSet};
+use floe_core::addr::{self, IpRange, IpSet, name};
 
-use crate::{args, cluster::Cluster, console::Console, failure::Failure, release};
+use crate::{args, cluster::Cluster, console::Console, failure::Failure, record, release};
 
 pub mod list;
 mod reserve;
@@ -27,11 +27,7 @@ pub async fn run(
         args::Ip::List(list) => list::run(cluster, console, list).await,
         args::Ip::Show { ips, output } => show::run(cluster, console, ips, *output).await,
         args::Ip::Release(release) => release::run(cluster, console, release).await,
-        args::Ip::Reserve {
-            ips,
-            purpose,
-            dry_run,
-        } => reserve::run(cluster, console, ips, purpose.as_deref(), *dry_run).await,
+        args::Ip::Reserve(reserve) => reserve::run(cluster, console, reserve).await,
         args::Ip::Unreserve { ips, consent } => {
             unreserve::run(cluster, console, ips, consent.yes).await
         }
@@ -59,6 +55,11 @@ pub fn expand(texts: &[String]) -> Result<Vec<IpAddr>, Failure> {
 }
 
 fn range_of(text: &str) -> Option<IpRange> {
+    // What `-o name` prints is taken back.
+    let text = record::bare(text);
+    if let Ok(ip) = name::parse(text) {
+        return IpRange::new(ip, ip).ok();
+    }
     if text.contains('/') {
         let net = addr::parse_net(text)?;
         return IpRange::new(net.network(), net.broadcast()).ok();

@@ -34,6 +34,7 @@ mod render;
 mod subnet;
 mod suggest;
 mod version;
+mod vip;
 mod watch;
 
 use std::process::ExitCode;
@@ -78,6 +79,7 @@ fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Command::Ip(_)
         | Command::Pool(_)
         | Command::Subnet(_)
+        | Command::Vip(_)
         | Command::Explain(_)
         | Command::Check(_)
         | Command::Watch(_)
@@ -103,6 +105,7 @@ async fn ask(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Command::Ip(command) => ip::run(cluster, console, command).await,
         Command::Pool(command) => pool::run(cluster, console, command).await,
         Command::Subnet(command) => subnet::run(cluster, console, command).await,
+        Command::Vip(command) => vip::run(cluster, console, command).await,
         Command::Explain(args) => explain::run(cluster, console, args).await,
         Command::Check(args) => check::run(cluster, console, args).await,
         Command::Watch(args) => watch::run(cluster, console, args).await,

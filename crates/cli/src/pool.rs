@@ -39,17 +39,10 @@ pub async fn run(
         args::Pool::List {
             all_namespaces,
             selector,
-            output,
+            listing,
         } => {
             let namespace = (!all_namespaces).then_some(namespace);
-            list::run(
-                cluster,
-                console,
-                namespace,
-                selector.as_deref(),
-                output.format,
-            )
-            .await
+            list::run(cluster, console, namespace, selector.as_deref(), *listing).await
         }
         args::Pool::Show { names, output } => {
             show::run(cluster, console, namespace, names, output.format).await

@@ -21,6 +21,7 @@ use crate::{
     console::Console,
     failure::Failure,
     fetch,
+    ip::KIND,
 };
 
 mod filter;
@@ -89,8 +90,11 @@ impl Record {
     }
 
     /// Who holds the address, in short: a pod as `namespace/name`, a workload with its
-    /// kind, a pool, or what a reservation is for.
+    /// kind, a `VirtualIP` likewise, a pool, or what a reservation is for.
     pub fn holder(&self) -> String {
+        if let Some(vip) = self.key.vip() {
+            return format!("{}/vip/{}", vip.namespace, vip.name);
+        }
         let parts = self.parts();
         match parts.pool {
             _ if !parts.pod.is_empty() => format!("{}/{}", parts.namespace, parts.pod),
@@ -142,9 +146,18 @@ pub async fn all(
     Ok(records)
 }
 
+/// The name without the kind before it, with which kubectl names objects.
+pub fn bare(text: &str) -> &str {
+    match text.split_once('/') {
+        Some((KIND | "floatingip" | "floatingips" | "fip", name)) => name,
+        _ => text,
+    }
+}
+
 /// The object name of an address that somebody typed, in any spelling.
 pub fn name_of(text: &str) -> Result<String, Failure> {
-    let typed = text.parse().ok().or_else(|| name::parse(text).ok());
+    let bare = bare(text);
+    let typed = bare.parse().ok().or_else(|| name::parse(bare).ok());
     let ip = typed.ok_or_else(|| Failure::Usage(format!("{text:?} is no IP address")))?;
     Ok(name::name(ip))
 }

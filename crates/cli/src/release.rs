@@ -58,6 +58,13 @@ async fn release<C: Connect>(
     let mut going = Vec::new();
     for (candidate, outcome) in candidates.into_iter().zip(trial) {
         if outcome.done && outcome.reason == "Released" {
+            if candidate.key.is_none() {
+                // It had no holder a moment ago, so nobody could be shown to the user.
+                failed += 1;
+                let record = format!("the record of {}", candidate.ip);
+                console.error(&Failure::Conflict(record).to_string());
+                continue;
+            }
             going.push(candidate);
         } else {
             failed += usize::from(!outcome.done);
@@ -67,7 +74,7 @@ async fn release<C: Connect>(
     if args.dry_run {
         for Candidate { ip, holder, .. } in going {
             let name = name::name(ip);
-            console.print(&format!(
+            console.done(&format!(
                 "{KIND}/{name} released (server dry run): {holder}"
             ))?;
         }
@@ -117,8 +124,7 @@ async fn post<C: Connect>(
     let answer: ReleaseAnswer = remote.post(console, "/v2/ips/release", &wanted).await?;
     let ReleaseAnswer { results, dry_run } = answer;
     if results.len() != candidates.len() || dry_run != wanted.dry_run {
-        let told = "the management API answers something else than was asked";
-        return Err(Failure::Unprintable(told.into()));
+        return Err(Failure::other_answer());
     }
     Ok(results)
 }
@@ -139,9 +145,9 @@ fn tell(
     }
     let name = name::name(ip);
     if in_earnest && reason == "Released" {
-        return console.print(&format!("{KIND}/{name} released"));
+        return console.done(&format!("{KIND}/{name} released"));
     }
-    console.print(&format!("{KIND}/{name} not released: {message}"))
+    console.done(&format!("{KIND}/{name} not released: {message}"))
 }
 
 fn question(going: &[Candidate]) -> String {

@@ -24,7 +24,11 @@ pub async fn run(
     console: &mut Console,
     command: &args::Subnet,
 ) -> Result<(), Failure> {
-    let args::Subnet::List { config_map, output } = command;
+    let args::Subnet::List {
+        config_map,
+        listing,
+    } = command;
+    let args::Listing { output, no_headers } = *listing;
     let topology = settings::read(cluster, console, config_map).await?;
     let records = record::all(cluster, console, None).await?;
     // Only these tell how many nodes there are, and not everybody may list nodes.
@@ -46,18 +50,23 @@ pub async fn run(
             let lines = subnets.items.iter().map(|it| format!("{}\n", it.subnet));
             console.print(&lines.collect::<String>())
         }
-        Some(Format::Wide) => show(console, &subnets, Some(nodes.is_some())),
-        None => show(console, &subnets, None),
+        Some(Format::Wide) => show(console, &subnets, Some(nodes.is_some()), no_headers),
+        None => show(console, &subnets, None, no_headers),
     }
 }
 
 /// Shows the table; a wide one says how many nodes there are, if that is known.
-fn show(console: &mut Console, subnets: &SubnetList, wide: Option<bool>) -> Result<(), Failure> {
+fn show(
+    console: &mut Console,
+    subnets: &SubnetList,
+    wide: Option<bool>,
+    no_headers: bool,
+) -> Result<(), Failure> {
     if subnets.items.is_empty() {
         console.remark("No addresses are configured.");
     } else {
-        let text = table(subnets, wide, console.is_utf8());
-        console.print(&text)?;
+        let table = table(subnets, wide, console.is_utf8());
+        console.print(&table.without_header(no_headers).text())?;
     }
     if subnets.outside > 0 {
         let outside = subnets.outside;
@@ -68,7 +77,7 @@ fn show(console: &mut Console, subnets: &SubnetList, wide: Option<bool>) -> Resu
     Ok(())
 }
 
-fn table(subnets: &SubnetList, wide: Option<bool>, is_utf8: bool) -> String {
+fn table(subnets: &SubnetList, wide: Option<bool>, is_utf8: bool) -> Table {
     let mut header = vec![
         "SUBNET",
         "USAGE",
@@ -118,7 +127,7 @@ fn table(subnets: &SubnetList, wide: Option<bool>, is_utf8: bool) -> String {
         }
         table.row(cells);
     }
-    table.text()
+    table
 }
 
 #[cfg(test)]

@@ -42,7 +42,18 @@ pub struct Actions {
     pub metrics: Metrics,
 }
 
-/// Does several things, some of them at a time. The results are in their order.
-async fn some_at_a_time<F: Future>(work: Vec<F>) -> Vec<F::Output> {
-    stream::iter(work).buffered(PARALLEL).collect().await
+impl Actions {
+    /// Does something for each address, some of them at a time, and counts what is
+    /// refused. The results are in their order.
+    async fn some_at_a_time<T, E>(
+        &self,
+        work: Vec<impl Future<Output = Result<T, E>>>,
+        reason: fn(&E) -> &'static str,
+    ) -> Vec<Result<T, E>> {
+        let results: Vec<_> = stream::iter(work).buffered(PARALLEL).collect().await;
+        for error in results.iter().filter_map(|result| result.as_ref().err()) {
+            self.metrics.api_refused(reason(error));
+        }
+        results
+    }
 }

@@ -11,7 +11,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use floe_core::certificates::{Decision, Issue, decide};
+use floe_core::certificates::{Decision, Issue, Why, decide};
 use floe_shell::{follow, logs, stop::Stop};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -19,7 +19,7 @@ use kube::{Api, Client, ResourceExt as _, api::PostParams, runtime::watcher};
 use rustls::pki_types::ServerName;
 use tokio::{
     sync::{Notify, watch},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tracing::{info, warn};
 
@@ -80,6 +80,10 @@ enum KeepError {
     Material(#[source] MaterialError),
     #[error("cannot make a certificate")]
     Issue(#[source] IssueError),
+    #[error(
+        "the certificate has not begun, and was made anew a moment ago: the clocks of the replicas differ"
+    )]
+    Clocks,
 }
 
 impl KeepError {
@@ -92,6 +96,7 @@ impl KeepError {
             Self::Foreign(_) => "CertificateObjectForeign",
             Self::Material(error) => error.reason(),
             Self::Issue(_) => "CertificateNotMade",
+            Self::Clocks => "CertificateClocksDiffer",
         }
     }
 }
@@ -106,6 +111,8 @@ pub struct Keeper {
     held: Option<Material>,
     /// What went wrong last; the same is told once.
     failure: Option<String>,
+    /// When this replica last took a certificate back that another clock has made.
+    corrected: Option<Instant>,
     sender: watch::Sender<Arc<Secrets>>,
 }
 
@@ -119,6 +126,7 @@ impl Keeper {
             clock: Timestamp::now,
             held: None,
             failure: None,
+            corrected: None,
             sender: watch::Sender::new(Arc::new(Secrets::none())),
         }
     }
@@ -218,7 +226,18 @@ impl Keeper {
                 // The decision was made on it.
                 None => Ok(()),
             },
-            Decision::Issue(wanted) => self.issue(found, material, &wanted, now).await,
+            Decision::Issue(wanted) => {
+                let corrects = wanted.why == Why::NotBegun;
+                // Two replicas whose clocks differ would correct each other without a pause.
+                if corrects && self.corrected.is_some_and(|last| last.elapsed() < PERIOD) {
+                    return Err(KeepError::Clocks);
+                }
+                self.issue(found, material, &wanted, now).await?;
+                if corrects {
+                    self.corrected = Some(Instant::now());
+                }
+                Ok(())
+            }
         }
     }
 

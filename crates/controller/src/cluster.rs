@@ -2,13 +2,14 @@
 //!
 //! - [`pod`]: a pod, with what decisions need of it.
 //! - [`workloads`]: what a pod belongs to, and how many of it are wanted.
+//! - [`crowd`]: all pods, with what shared addresses need of them.
 //! - [`custom`]: workloads of kinds that are not built in.
 //! - [`feed`](mod@feed): the watches, and [`pods`], [`nodes`], [`builtin`]: how their
 //!   events are entered.
 //! - [`slim`]: objects with only what is needed; [`table`]: where they are kept.
 //! - [`ask`](mod@ask): single questions to the API server.
 //!
-//! Only pods that want an address are kept. A cache may lag behind: whoever takes
+//! Of other pods than those that want an address only the crowd is kept. A cache may lag behind: whoever takes
 //! something away reads directly before.
 
 use std::{
@@ -21,16 +22,19 @@ use tokio::sync::broadcast;
 
 pub use self::{
     ask::is_name,
+    builtin::Sort,
+    crowd::{Asks, Herd, Member},
     feed::{Feeds, feed},
     nodes::Node,
     pod::{Phase, Pod},
     slim::PodObject,
     workloads::{Freshness, Unreadable, Workloads},
 };
-use self::{builtin::Builtin, custom::Watches, table::Table};
+use self::{builtin::Builtin, crowd::Crowd, custom::Watches, table::Table};
 
 mod ask;
 mod builtin;
+mod crowd;
 mod custom;
 mod feed;
 mod nodes;
@@ -54,6 +58,7 @@ struct Caches {
     /// Readers take the whole table and look at it without the lock.
     nodes: RwLock<Arc<Table<Node>>>,
     builtin: Builtin,
+    crowd: Crowd,
     custom: Watches,
     changes: broadcast::Sender<Change>,
 }
@@ -98,6 +103,7 @@ impl Cluster {
             pods: Mutex::default(),
             nodes: RwLock::default(),
             builtin: Builtin::default(),
+            crowd: Crowd::default(),
             custom: Watches::default(),
             changes: broadcast::Sender::new(CHANGES),
         }))

@@ -44,6 +44,7 @@ mod run;
 mod store;
 mod transport;
 mod turns;
+mod vips;
 mod waiting;
 
 use std::process::ExitCode;

@@ -140,7 +140,7 @@ fn wrong<'a>(books: &Books, records: impl Iterator<Item = &'a Record>) -> Vec<(R
     for record in records {
         let marked = books.is_marked(record.ip);
         let outside = if configured {
-            ledger.is_outside(record.ip)
+            ledger.is_outside_for(&record.key, record.ip)
         } else {
             marked
         };

@@ -24,6 +24,9 @@ use tokio::sync::watch;
 use crate::{addresses::Outcome, definitions, leader::Standing, store::Store};
 
 mod books;
+mod vips;
+
+pub use vips::Vips;
 
 /// One label.
 type Label = [(&'static str, String); 1];
@@ -59,6 +62,9 @@ pub struct Metrics {
     adopted: Family<Word, Counter>,
     overused: Gauge,
     pool_shortage: Family<Label, Gauge>,
+    api_calls: Family<[(&'static str, String); 3], Counter>,
+    api_refusals: Family<Word, Counter>,
+    vips: Vips,
 }
 
 type Histograms = Family<Word, Histogram, fn() -> Histogram>;
@@ -84,6 +90,9 @@ impl Default for Metrics {
             adopted: Family::default(),
             overused: Gauge::default(),
             pool_shortage: Family::default(),
+            api_calls: Family::default(),
+            api_refusals: Family::default(),
+            vips: Vips::default(),
         }
     }
 }
@@ -189,6 +198,27 @@ impl Metrics {
         }
     }
 
+    /// Notes that a call of the management API was answered. The route is the template
+    /// of its path.
+    pub fn api_called(&self, route: &str, method: &'static str, status: u16) {
+        let labels = [
+            ("route", route.to_owned()),
+            ("method", method.to_owned()),
+            ("status", status.to_string()),
+        ];
+        self.api_calls.get_or_create(&labels).inc();
+    }
+
+    /// Notes that a call of the management API, or one address of it, was refused.
+    pub fn api_refused(&self, reason: &'static str) {
+        self.api_refusals.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// The figures about shared addresses.
+    pub fn vips(&self) -> &Vips {
+        &self.vips
+    }
+
     /// Everything that is served, with the books and the standing.
     pub fn registry(&self, store: Store, standing: watch::Receiver<Standing>) -> Registry {
         let mut registry = Registry::default();
@@ -222,7 +252,18 @@ impl Metrics {
             "Whether a definition is served with the schema of this floe",
             self.definitions.clone(),
         );
+        registry.register(
+            "floe_api_calls",
+            "Calls of the management API that were answered",
+            self.api_calls.clone(),
+        );
+        registry.register(
+            "floe_api_refusals",
+            "Calls of the management API that were refused, and addresses in them, by reason",
+            self.api_refusals.clone(),
+        );
         self.register_scheduling(&mut registry);
+        self.vips.register(&mut registry);
         registry.register_collector(Box::new(books::Collector { store, standing }));
         registry
     }

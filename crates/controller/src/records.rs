@@ -168,7 +168,11 @@ impl Records {
             Gift::New(ip) => self.create(ip, holding, network, |_| (), wanted).await?,
             Gift::Held(seen) => {
                 let patch = |version: &str| {
-                    let outside = self.store.read(|books| books.ledger().is_outside(seen.ip));
+                    let outside = |books: &Books| {
+                        let ledger = books.ledger();
+                        ledger.is_outside_for(&holding.key, seen.ip)
+                    };
+                    let outside = self.store.read(outside);
                     content::patch(seen, holding, network, version, outside, Timestamp::now())
                 };
                 self.patch(seen, patch, wanted).await?
@@ -255,9 +259,8 @@ impl Records {
         // Without a configuration every address is outside, which says nothing.
         let (held, outside) = self.store.read(|books| {
             let ledger = books.ledger();
-            let configured = !ledger.topology().config().entries().is_empty();
             let held = ledger.record(ip).is_some();
-            (held, configured && ledger.is_outside(ip))
+            (held, ledger.is_taken_out_for(&holding.key, ip))
         });
         if held {
             return Err(self.conflict(ip));

@@ -4,6 +4,7 @@
 //! - [`front`]: what every call passes: limits, who calls, and the way to the leader.
 //! - [`v1`]: galaxy's API, unchanged for its clients.
 //! - [`v2`]: floe's own.
+//! - [`setting`], [`refused`]: what both do alike.
 //! - [`openapi`]: both described for tools; [`page`]: the same for people.
 //!
 //! Handlers gather, have the core decide, and answer. What changes something lives
@@ -14,12 +15,15 @@ use kube::Client;
 
 use crate::{
     actions::Actions, claims::Claims, cluster::Cluster, directory::Directory, store::Store,
+    vips::store::Vips,
 };
 
 pub mod access;
 pub mod front;
 pub mod openapi;
 mod page;
+mod refused;
+mod setting;
 pub mod v1;
 pub mod v2;
 
@@ -34,6 +38,8 @@ pub struct Rest {
     pub cluster: Cluster,
     /// What pods ask for.
     pub claims: Claims,
+    /// Addresses that several pods share.
+    pub vips: Vips,
     /// What people may change.
     pub actions: Actions,
     /// The way to the API server.

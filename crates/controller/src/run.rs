@@ -23,7 +23,7 @@ use crate::{
     health::{self, Probes},
     leader::{self, Addresses, Elector, Standing},
     metrics::{self, Metrics},
-    rest::{self, v1::Scheme},
+    rest::{self, front::Replica, v1::Scheme},
     store::{self, Feeds, Store},
     transport::{
         address,
@@ -188,7 +188,12 @@ fn start(
     let routes = rest::router(rest, config.api.swagger)
         .merge(figures)
         .layer(Extension(Scheme(scheme)));
-    api::start(tasks, client, doors.api, routes, standing, warmth);
+    let replica = Replica {
+        standing,
+        warmth,
+        metrics,
+    };
+    api::start(tasks, client, doors.api, routes, replica);
     Ok(())
 }
 

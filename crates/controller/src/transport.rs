@@ -2,11 +2,13 @@
 //! management API, and what is to come. It knows nothing of what they say.
 //!
 //! - [`serve`]: takes connections, within limits, and ends them at a stop.
+//! - [`linger`]: how a connection is closed.
 //! - [`tls`]: certificates and whom to trust, from files that may change.
 //! - [`peer`]: the way to other replicas.
 //! - [`address`]: where other replicas reach this one.
 
 pub mod address;
+mod linger;
 pub mod peer;
 pub mod serve;
 pub mod tls;

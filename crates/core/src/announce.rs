@@ -5,6 +5,7 @@
 //! Frames are whole, with their Ethernet header and without a VLAN tag: the kernel
 //! takes the tag off before it hands a frame over, and puts it on after.
 
+pub mod answer;
 pub mod arp;
 pub mod ndp;
 pub mod probe;

@@ -15,7 +15,8 @@ use std::{
 
 pub use self::{
     finding::{Finding, Fix, Label},
-    world::{Content, Life, Marks, Node, Pod, Pool, StoredRecord, World},
+    shared::SharedFinding,
+    world::{Content, Life, Marks, Node, Pod, Pool, StoredRecord, Vip, World},
 };
 use crate::{
     addr::{canonical, name},
@@ -31,13 +32,14 @@ use crate::{
 pub mod finding;
 mod pods;
 mod records;
+mod shared;
 pub mod world;
 
 #[cfg(test)]
 mod tests;
 
 /// Looks at everything. The findings come in a fixed order: configuration, nodes,
-/// pools, records, pods; each by name.
+/// pools, records, pods, shared addresses; each by name.
 pub fn audit(world: &World<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let config = configuration(world, &mut findings);
@@ -45,16 +47,19 @@ pub fn audit(world: &World<'_>) -> Vec<Finding> {
         ledger: Ledger::new(config),
         pods: BTreeMap::new(),
         claims: BTreeMap::new(),
+        shown: BTreeSet::new(),
         world,
     };
     for pod in world.pods {
         sight.pods.insert((&pod.namespace, &pod.name), pod);
-        // What a finished pod claims is nobody's.
+        // What a finished pod claims or shows is nobody's.
+        if pod.life == Life::Finished {
+            continue;
+        }
+        sight.shown.extend(pod.shown.iter().copied().map(canonical));
         for ip in pod.claimed.iter().flatten() {
-            if pod.life != Life::Finished {
-                let claimants = sight.claims.entry(canonical(*ip)).or_default();
-                claimants.insert((&pod.namespace, &pod.name));
-            }
+            let claimants = sight.claims.entry(canonical(*ip)).or_default();
+            claimants.insert((&pod.namespace, &pod.name));
         }
     }
     let mut records: Vec<&StoredRecord> = world.records.iter().collect();
@@ -70,6 +75,7 @@ pub fn audit(world: &World<'_>) -> Vec<Finding> {
         sight.record(record, &mut findings);
     }
     sight.pods(&mut findings);
+    sight.vips(&mut findings);
     findings
 }
 
@@ -87,6 +93,8 @@ struct Sight<'a> {
     pods: BTreeMap<(&'a str, &'a str), &'a Pod>,
     /// Which pods claim an address.
     claims: BTreeMap<IpAddr, BTreeSet<(&'a str, &'a str)>>,
+    /// What the status of some pod shows, whatever its annotation claims.
+    shown: BTreeSet<IpAddr>,
 }
 
 fn configuration(world: &World<'_>, findings: &mut Vec<Finding>) -> AddressConfig {

@@ -1,8 +1,10 @@
 //! All addresses with their holders, for lists and searches that stay fast.
 //!
 //! Records are kept as lines in the order of their addresses. A page is found by one
-//! pass over the lines that finds those that the filter admits, and then without
-//! sorting more than the page, so its place in the list does not matter. Free
+//! pass over the lines that finds those that the filter admits. Other orders than that
+//! of addresses, and what each holder has, are made when they are first asked for and
+//! kept true from then on, so nothing is sorted or counted for a page, and its place in
+//! the list does not matter. Free
 //! addresses are never written down one by one: they are counted in blocks
 //! ([`four`]), and a configuration may have as many of them as there are.
 //!
@@ -14,14 +16,23 @@
 //! - [`sieve`]: which lines a filter admits.
 //! - [`four`], [`six`]: the addresses of a list, by family.
 //! - [`pattern`]: which IPv4 addresses have a text in their own.
+//! - [`order`]: the lines in other orders.
 //! - [`listing`]: from a query to a page.
+//! - [`holders`]: how many addresses each holder has.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    net::IpAddr,
+    sync::{Arc, OnceLock},
+};
 
 use jiff::Timestamp;
 
 use self::{
+    holders::Holders,
     line::{Line, Nodes},
+    listing::number,
+    order::{Lines, Moves, Orders},
     six::Six,
     texts::Texts,
 };
@@ -32,8 +43,10 @@ use crate::{
 };
 
 mod four;
+mod holders;
 mod line;
 mod listing;
+mod order;
 mod pattern;
 mod sieve;
 mod six;
@@ -42,7 +55,7 @@ mod tests;
 mod text;
 mod texts;
 
-pub use self::six::FREE_V6;
+pub use self::{holders::Holding, six::FREE_V6};
 
 /// All addresses: those with a record, and those of the configuration that are free.
 #[derive(Debug, Default)]
@@ -52,8 +65,13 @@ pub struct Catalogue {
     texts: Texts,
     nodes: Nodes,
     configured: IpSet,
+    /// What is set aside to be shared. It is nobody's to get, so it is never listed as
+    /// free.
+    shared: IpSet,
     /// The configured IPv6 addresses, if they are few enough.
     sixes: Vec<Six>,
+    orders: Orders,
+    holders: OnceLock<Holders>,
 }
 
 /// One address with a record.
@@ -177,10 +195,13 @@ impl Catalogue {
     )]
     pub fn configure(&mut self, config: AddressConfig) {
         self.configured = config.addresses();
+        self.shared = config.shared();
         self.sixes = six::all(&self.configured);
-        for line in &mut self.lines {
-            line.outside = !self.configured.contains(line.ip);
+        let mut lines = std::mem::take(&mut self.lines);
+        for line in &mut lines {
+            line.outside = self.is_outside(&line.row.key, line.ip);
         }
+        self.lines = lines;
     }
 
     /// These are all records.
@@ -188,6 +209,8 @@ impl Catalogue {
         self.lines.clear();
         self.texts = Texts::default();
         self.nodes = Nodes::default();
+        self.orders = Orders::default();
+        self.holders = OnceLock::new();
         self.merge(records.map(|record| (record.ip, Some(record))));
     }
 
@@ -195,15 +218,33 @@ impl Catalogue {
     pub fn set(&mut self, ip: IpAddr, record: Option<&Record>) {
         let ip = canonical(ip);
         let line = record.map(|record| self.line(ip, record));
-        match (self.place(ip), line) {
+        let Self {
+            lines,
+            texts,
+            orders,
+            holders,
+            ..
+        } = self;
+        let mut holders = holders.get_mut();
+        let place = lines.binary_search_by_key(&ip, |line| line.ip);
+        if let (Some(holders), Ok(at)) = (&mut holders, place) {
+            holders.remove(&lines[at].row);
+        }
+        if let (Some(holders), Some(line)) = (&mut holders, &line) {
+            holders.add(&line.row);
+        }
+        match (place, line) {
             (Ok(at), Some(line)) => {
-                let old = std::mem::replace(&mut self.lines[at], line);
-                self.texts.forget(&old);
+                orders.replace(at, &line, Lines { lines, texts });
+                texts.forget(&std::mem::replace(&mut lines[at], line));
             }
-            (Err(at), Some(line)) => self.lines.insert(at, line),
+            (Err(at), Some(line)) => {
+                lines.insert(at, line);
+                orders.insert(at, Lines { lines, texts });
+            }
             (Ok(at), None) => {
-                let old = self.lines.remove(at);
-                self.texts.forget(&old);
+                orders.remove(at, Lines { lines, texts });
+                texts.forget(&lines.remove(at));
             }
             (Err(_), None) => {}
         }
@@ -236,6 +277,13 @@ impl Catalogue {
         self.lines.iter().map(|line| &*line.row)
     }
 
+    /// All workloads and pools that have addresses, in the order of pool, namespace,
+    /// kind and app. Reserved addresses, and those whose keys name nobody, do not count.
+    pub fn holders(&self) -> impl Iterator<Item = Holding<'_>> {
+        let holders = self.holders.get_or_init(|| Holders::of(self.rows()));
+        holders.iter()
+    }
+
     /// Some addresses of a list.
     pub fn page(&self, query: &Query) -> Page {
         listing::page(self, query)
@@ -247,22 +295,54 @@ impl Catalogue {
             let ip = canonical(ip);
             new.push((ip, record.map(|record| self.line(ip, record))));
         }
-        // Usually they are sorted already. Of several about one address the last holds.
+        // Usually they are sorted already.
         new.sort_by_key(|(ip, _)| *ip);
-        let mut lines: Vec<Line> = Vec::with_capacity(self.lines.len() + new.len());
-        let mut old = std::mem::take(&mut self.lines).into_iter().peekable();
+        let Self {
+            lines,
+            texts,
+            orders,
+            holders,
+            ..
+        } = self;
+        // Of several about one address the last holds.
+        new.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                std::mem::swap(later, earlier);
+                later.1.iter().for_each(|line| texts.forget(line));
+            }
+            same
+        });
+        let mut holders = holders.get_mut();
+        let mut moves = Moves::default();
+        let mut old = std::mem::take(lines).into_iter().peekable();
+        lines.reserve(old.len() + new.len());
+        moves.kept.reserve(old.len());
         for (ip, line) in new {
             while let Some(before) = old.next_if(|old| old.ip < ip) {
+                moves.kept.push(Some(number(lines.len())));
                 lines.push(before);
             }
-            let replaced = old.next_if(|old| old.ip == ip);
-            if let Some(old) = replaced.or_else(|| lines.pop_if(|last| last.ip == ip)) {
-                self.texts.forget(&old);
+            if let Some(old) = old.next_if(|old| old.ip == ip) {
+                moves.kept.push(None);
+                texts.forget(&old);
+                if let Some(holders) = &mut holders {
+                    holders.remove(&old.row);
+                }
             }
-            lines.extend(line);
+            if let Some(line) = line {
+                if let Some(holders) = &mut holders {
+                    holders.add(&line.row);
+                }
+                moves.new.push(number(lines.len()));
+                lines.push(line);
+            }
         }
-        lines.extend(old);
-        self.lines = lines;
+        for line in old {
+            moves.kept.push(Some(number(lines.len())));
+            lines.push(line);
+        }
+        orders.follow(&moves, Lines { lines, texts });
         self.tidy();
     }
 
@@ -273,13 +353,19 @@ impl Catalogue {
 
     fn line(&mut self, ip: IpAddr, record: &Record) -> Line {
         let text = self.texts.add(ip, record.key.as_str(), &record.node);
-        Line::new(
-            ip,
-            record,
-            text,
-            self.nodes.shared(&record.node),
-            !self.configured.contains(ip),
-        )
+        let node = self.nodes.shared(&record.node);
+        let outside = self.is_outside(&record.key, ip);
+        Line::new(ip, record, text, node, outside)
+    }
+
+    /// Whether the configuration does not have an address for such a holder.
+    fn is_outside(&self, key: &HolderKey, ip: IpAddr) -> bool {
+        let place = if key.is_vip() {
+            &self.shared
+        } else {
+            &self.configured
+        };
+        !place.contains(ip)
     }
 
     /// Where the line of an address is, or would be.

@@ -51,6 +51,11 @@ impl Validity {
         self.end <= now
     }
 
+    /// Whether it has begun.
+    fn has_begun(&self, now: Timestamp) -> bool {
+        self.begin <= now
+    }
+
     fn left(&self, now: Timestamp) -> SignedDuration {
         self.end.duration_since(now)
     }
@@ -104,7 +109,7 @@ pub struct Issue {
 pub enum Signer {
     /// The authority that there is.
     Present,
-    /// A new one, because there is none, or it has ended.
+    /// A new one, because there is none, or it has ended or not begun.
     New,
 }
 
@@ -115,6 +120,9 @@ pub enum Why {
     Missing,
     /// Its signer has ended.
     AuthorityEnded,
+    /// It, or its signer, has not begun: somebody's clock is or was ahead. Nobody could
+    /// trust it, maybe for years.
+    NotBegun,
     /// Most of its life is over.
     Ageing,
     /// It lacks names.
@@ -127,6 +135,7 @@ impl Why {
         match self {
             Self::Missing => "CertificateMissing",
             Self::AuthorityEnded => "AuthorityEnded",
+            Self::NotBegun => "CertificateNotBegun",
             Self::Ageing => "CertificateAgeing",
             Self::NamesMissing => "CertificateNamesMissing",
         }
@@ -151,8 +160,18 @@ pub fn decide(held: Option<&Held>, names: &BTreeSet<String>, now: Timestamp) -> 
             names: names.clone(),
         });
     }
+    if !held.authority.has_begun(now) {
+        return Decision::Issue(Issue {
+            why: Why::NotBegun,
+            signer: Signer::New,
+            successor: false,
+            names: names | &held.names,
+        });
+    }
     let renewal = held.certificate.renewal();
-    let (why, names) = if renewal <= now {
+    let (why, names) = if !held.certificate.has_begun(now) {
+        (Why::NotBegun, names | &held.names)
+    } else if renewal <= now {
         (Why::Ageing, names.clone())
     } else if !names.is_subset(&held.names) {
         // Another replica may want the other names, and would take ours away again.

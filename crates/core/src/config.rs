@@ -3,7 +3,8 @@
 //! Its text is galaxy's JSON array. [`AddressConfig::parse`] turns it into
 //! checked entries; nothing later looks at the text again. Every entry of the
 //! result is sound: its addresses lie in its network, are not its gateway, and
-//! belong to no other entry.
+//! belong to no other entry. That also holds for those that it sets aside to be
+//! shared by several pods, a member that galaxy ignores.
 //!
 //! - [`problem`]: what can be wrong, with the exact entry and field.
 //! - [`topology`]: which node may use which entries.
@@ -103,7 +104,13 @@ impl AddressConfig {
         &self.entries[id.0]
     }
 
-    /// All configured addresses.
+    /// All addresses that are set aside to be shared.
+    pub fn shared(&self) -> IpSet {
+        let entries = self.entries.iter();
+        entries.flat_map(|entry| entry.shared().ranges()).collect()
+    }
+
+    /// All configured addresses for pods.
     pub fn addresses(&self) -> IpSet {
         let entries = self.entries.iter();
         entries

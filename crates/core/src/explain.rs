@@ -5,6 +5,7 @@
 //! [`filter`](crate::schedule::filter), as if it were done now.
 //!
 //! - [`nodes`]: where a pod could run, in a few lines.
+//! - [`shared`]: who has a shared address, and what would move it.
 //! - [`words`]: causes, holders and workloads in words.
 
 use std::{fmt, net::IpAddr};
@@ -23,6 +24,7 @@ use crate::ipam::{
 };
 
 pub mod nodes;
+pub mod shared;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -66,6 +68,10 @@ pub enum Why {
     Unreadable,
     /// An administrator has reserved it.
     Reserved,
+    /// It is set aside to be shared, and no `VirtualIP` has it.
+    SharedFree,
+    /// A `VirtualIP` has it.
+    Shared,
     /// Its key tells no pod and no workload, and nobody runs with it.
     Foreign,
     /// Somebody runs with it, and its key does not tell who.
@@ -112,6 +118,8 @@ pub enum End {
     },
     /// Somebody who takes the reservation back.
     Unreserving,
+    /// The end of its `VirtualIP`, or that it asks for other addresses.
+    WithVirtualIP,
 }
 
 impl Account {
@@ -120,6 +128,8 @@ impl Account {
         let Some(record) = ledger.record(ip) else {
             let why = if ledger.promised_to(ip).is_some() {
                 Why::Promised
+            } else if ledger.topology().shared_of(ip).is_some() {
+                Why::SharedFree
             } else if ledger.is_outside(ip) {
                 Why::NotConfigured
             } else {
@@ -139,7 +149,7 @@ impl Account {
             end: Some(end),
             holder: holder(&record.key),
             since: (record.updated != Timestamp::UNIX_EPOCH).then_some(record.updated),
-            outside: ledger.is_taken_out(record.ip),
+            outside: ledger.is_taken_out_for(&record.key, record.ip),
         }
     }
 
@@ -173,6 +183,10 @@ impl Account {
                 let purpose = holder.strip_prefix("pool reserved-for-").unwrap_or(holder);
                 format!("It is reserved for {purpose}: no pod gets it.")
             }
+            Why::SharedFree => {
+                "It is set aside to be shared by several pods, and no VirtualIP has it.".into()
+            }
+            Why::Shared => format!("It is shared: {holder} has it for its pods."),
             Why::Foreign => format!(
                 "Its record has the key {holder}, which tells neither pod nor workload; nobody runs with it."
             ),
@@ -209,6 +223,8 @@ impl Why {
             Self::Promised => "PromisedToPod",
             Self::Unreadable => "UnreadableRecord",
             Self::Reserved => "Reserved",
+            Self::SharedFree => "SharedFree",
+            Self::Shared => "Shared",
             Self::Foreign => "ForeignKey",
             Self::HolderUnknown => "HolderUnknown",
             Self::PodHolds => "PodHolds",
@@ -248,6 +264,9 @@ impl fmt::Display for End {
             ),
             Self::ByHand { after_pod } => write!(out, "a release by hand{}", after(*after_pod)),
             Self::Unreserving => out.write_str("taking the reservation back"),
+            Self::WithVirtualIP => {
+                out.write_str("the end of its VirtualIP, or that this asks for other addresses")
+            }
         }
     }
 }
@@ -257,7 +276,7 @@ impl fmt::Display for End {
 pub fn is_releasable(key: &HolderKey, uid: &str, is_idle: bool, sighting: Sighting<'_>) -> bool {
     match key.parts() {
         Some(KeyParts { pod, .. }) if !pod.is_empty() => Departure::seen(uid, sighting).is_some(),
-        _ => is_idle,
+        _ => is_idle && !key.is_vip(),
     }
 }
 
@@ -268,6 +287,9 @@ fn of_record(ledger: &Ledger, record: &Record, facts: &Facts<'_>) -> (Why, End) 
     }
     if record.reserved && reservation::is_reservation(record) {
         return (Why::Reserved, End::Unreserving);
+    }
+    if record.key.is_vip() {
+        return (Why::Shared, End::WithVirtualIP);
     }
     let Some(parts) = record.key.parts() else {
         return if record.is_idle() {

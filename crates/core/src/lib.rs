@@ -21,6 +21,7 @@
 //! - [`announce`]: telling neighbours where an address lives, and asking before.
 //! - [`audit`]: what does not fit together.
 //! - [`explain`]: why an address is where it is, and why a pod has none.
+//! - [`vip`]: which pod holds an address that several share.
 //! - [`lease`]: who of several replicas leads.
 //! - [`certificates`]: when certificates are made anew.
 
@@ -39,3 +40,4 @@ pub mod ipam;
 pub mod lease;
 pub mod node;
 pub mod schedule;
+pub mod vip;

@@ -10,8 +10,8 @@ mod link;
 mod neighbour;
 mod route;
 mod rule;
-mod socket;
-mod wire;
+pub(crate) mod socket;
+pub(crate) mod wire;
 
 use std::io;
 

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     thread,
     time::{Duration, Instant},
 };
@@ -84,15 +84,23 @@ impl Packets {
     /// Receives also the frames of a group, until the socket is closed. Links filter
     /// groups that nobody asked for.
     pub fn join(&self, group: Mac) -> io::Result<()> {
+        Ok(setsockopt(&self.socket, Join, &self.membership(group))?)
+    }
+
+    /// Receives the frames of a group no more, which was joined once.
+    pub fn leave(&self, group: Mac) -> io::Result<()> {
+        Ok(setsockopt(&self.socket, Leave, &self.membership(group))?)
+    }
+
+    fn membership(&self, group: Mac) -> Membership {
         let mut address = [0; 8];
         address[..6].copy_from_slice(&group.0);
-        let membership = Membership {
+        Membership {
             link: self.link.cast_signed(),
             kind: MULTICAST,
             length: 6,
             address,
-        };
-        Ok(setsockopt(&self.socket, Join, &membership)?)
+        }
     }
 
     /// Sends a frame. A queue that is full gets a few milliseconds to make room.
@@ -107,6 +115,16 @@ impl Packets {
                 }
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Sends a frame now or never; whether there was room for it. A frame that the
+    /// kernel's rules drop looks like one without room.
+    pub fn send_now(&self, frame: &[u8]) -> io::Result<bool> {
+        match send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
+            Ok(_) => Ok(true),
+            Err(Errno::EINTR | Errno::ENOBUFS | Errno::EAGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -142,6 +160,12 @@ impl Packets {
                 return Ok(Some(frame));
             }
         }
+    }
+}
+
+impl AsFd for Packets {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -250,6 +274,10 @@ fn neighbour_discovery() -> [SockFilter; 7] {
 #[derive(Clone, Copy)]
 struct Join;
 
+/// `PACKET_DROP_MEMBERSHIP`.
+#[derive(Clone, Copy)]
+struct Leave;
+
 /// `PACKET_MR_MULTICAST`.
 const MULTICAST: u16 = 0;
 
@@ -267,6 +295,14 @@ nix::setsockopt_impl!(
     Join,
     libc::SOL_PACKET,
     libc::PACKET_ADD_MEMBERSHIP,
+    Membership,
+    sockopt::SetStruct<'_, Membership>
+);
+
+nix::setsockopt_impl!(
+    Leave,
+    libc::SOL_PACKET,
+    libc::PACKET_DROP_MEMBERSHIP,
     Membership,
     sockopt::SetStruct<'_, Membership>
 );

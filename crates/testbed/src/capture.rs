@@ -20,6 +20,15 @@ impl HostRef {
     /// Captures what passes `link` of this host and matches `filter`, a
     /// `tcpdump` expression. Every packet sent after this returns is seen.
     pub fn capture(&self, link: &str, filter: &str) -> Result<Capture> {
+        self.capture_as(&[], link, filter)
+    }
+
+    /// As [`Self::capture`]; each line begins with the seconds since 1970.
+    pub fn capture_with_times(&self, link: &str, filter: &str) -> Result<Capture> {
+        self.capture_as(&["-tt"], link, filter)
+    }
+
+    fn capture_as(&self, options: &[&str], link: &str, filter: &str) -> Result<Capture> {
         let mut tcpdump = Command::new("nsenter");
         tcpdump
             .args(self.nsenter_arguments(Inside::Network))
@@ -28,6 +37,7 @@ impl HostRef {
             .args(["-l", "-e", "-nn", "--immediate-mode"])
             // The kernel forgets a death signal when the user changes.
             .args(["-Z", "root"])
+            .args(options)
             .args(["-i", link, filter]);
         Capture::start(&tcpdump)
             .with_context(|| format!("cannot capture on {link} of {}", self.name))

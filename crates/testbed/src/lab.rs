@@ -7,6 +7,10 @@ use crate::packages::{self, Need};
 
 const NEEDS: &[Need] = &[
     Need {
+        program: "conntrack",
+        package: "conntrack",
+    },
+    Need {
         program: "ip",
         package: "iproute2",
     },

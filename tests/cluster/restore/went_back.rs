@@ -44,9 +44,10 @@ async fn books_are_true(cluster: &Cluster) -> Result<()> {
         for pod in pods.list(&controllers).await?.items {
             let metrics = get_path(&outside, SocketAddr::new(pod_ip(&pod)?, 8080), "/metrics")?;
             let counted = metrics.lines().find_map(|line| line.strip_prefix(COUNTER));
-            let counted: f64 = counted.context("no counter")?.parse()?;
+            let counted = counted.context("no counter")?.trim_end_matches(".0");
+            let counted: usize = counted.parse()?;
             ensure!(
-                counted as usize == records.len(),
+                counted == records.len(),
                 "{} counts {counted}, these are recorded: {records:#?}",
                 pod.name_any()
             );

@@ -24,6 +24,8 @@ fn the_defaults_are_galaxys() {
         runtime,
         trust_annotations,
         sysctls,
+        vip,
+        vip_port,
     } = settings(&["--hostname-override=N1", "--container-runtime-endpoint="]);
     assert_eq!(networks_file.to_str(), Some("/etc/galaxy/galaxy.json"));
     assert_eq!(network_conf_dir.to_str(), Some("/etc/cni/net.d/"));
@@ -36,6 +38,11 @@ fn the_defaults_are_galaxys() {
     assert!(!trust_annotations);
     assert!(sysctls.ip_forward && sysctls.bridge_nf_call_iptables);
     assert!(!settings(&[]).node.is_empty());
+    assert!(vip);
+    assert_eq!(vip_port, 9042);
+    let other = settings(&["--vip=false", "--vip-port=19042"]);
+    assert!(!other.vip);
+    assert_eq!(other.vip_port, 19042);
 }
 
 #[test]
@@ -92,6 +99,7 @@ fn what_makes_no_sense_is_refused() {
         &["--master=http://10.0.0.1"][..],
         &["--log-level=floe=loud"],
         &["--ip-forward=perhaps"],
+        &["--vip-port=0"],
         &["--unknown"],
         &["destroy"],
     ] {

@@ -4,8 +4,11 @@
 
 use std::borrow::Cow;
 
-use floe_core::ipam::names;
-use k8s_openapi::{api::core, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use floe_core::{addr, ipam::names};
+use k8s_openapi::{
+    api::core,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+};
 use kube::Resource;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
@@ -48,9 +51,28 @@ struct Requests {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Status {
     #[serde(default)]
     phase: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    conditions: Vec<Condition>,
+    #[serde(default, rename = "podIPs", deserialize_with = "or_default")]
+    pod_ips: Vec<PodIp>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Condition {
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    status: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct PodIp {
+    #[serde(default)]
+    ip: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +83,7 @@ struct Metadata {
     uid: Option<String>,
     resource_version: Option<String>,
     annotations: Option<Annotations>,
+    deletion_timestamp: Option<Time>,
 }
 
 #[derive(Default, Deserialize)]
@@ -89,6 +112,10 @@ impl From<PodObject> for Pod {
         let mut annotations = metadata.annotations.unwrap_or_default();
         let mut containers = spec.containers.iter();
         let phase = status.phase.as_deref();
+        let is_true = |it: &Condition| {
+            it.kind.as_deref() == Some("Ready") && it.status.as_deref() == Some("True")
+        };
+        let addresses = status.pod_ips.iter().filter_map(|it| it.ip.as_deref());
         Self {
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
@@ -98,6 +125,12 @@ impl From<PodObject> for Pod {
             args: annotations.remove(names::ARGS),
             wants_address: containers.any(|it| it.resources.requests.address.is_some()),
             finished: matches!(phase, Some("Failed" | "Succeeded")),
+            ready: phase == Some("Running") && status.conditions.iter().any(is_true),
+            terminating: metadata.deletion_timestamp.is_some(),
+            addresses: addresses
+                .filter_map(|ip| ip.parse().ok())
+                .map(addr::canonical)
+                .collect(),
         }
     }
 }
@@ -119,6 +152,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         uid: read.uid,
         resource_version: read.resource_version,
         annotations: Some(kept.collect()),
+        deletion_timestamp: read.deletion_timestamp,
         ..ObjectMeta::default()
     })
 }

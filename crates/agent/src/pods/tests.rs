@@ -57,7 +57,24 @@ fn of_an_object_only_what_matters_is_kept() {
         ] },
         "status": { "phase": "Succeeded" },
     }));
-    assert!(!pod.wants_address && pod.finished);
+    assert!(!pod.wants_address && pod.finished && pod.terminating && !pod.ready);
+    let running = |ready: &str| {
+        json!({
+            "metadata": { "name": "c" },
+            "status": {
+                "phase": "Running",
+                "conditions": [{ "type": "Ready", "status": ready }, { "type": "Other" }, {}],
+                "podIPs": [{ "ip": "10.0.0.5" }, { "ip": "no address" }, {}, { "ip": "fd00::5" }],
+            },
+        })
+    };
+    let pod = read(running("True"));
+    assert!(pod.ready && !pod.terminating);
+    assert_eq!(
+        pod.addresses,
+        ["10.0.0.5", "fd00::5"].map(|it| it.parse::<IpAddr>().unwrap())
+    );
+    assert!(!read(running("False")).ready);
     assert_eq!(read(json!({ "metadata": {} })), Pod::default());
 }
 
@@ -67,7 +84,8 @@ async fn the_watch_answers_without_a_read_when_it_has_the_very_pod() {
     server.put(PODS, object("a", "u1"));
     let pods = Pods::new(server.client());
     let (stopper, stop) = stop::channel();
-    let task = tokio::spawn(pods.clone().run("n1".into(), stop));
+    let (doubts, doubted) = watch::channel(0);
+    let task = tokio::spawn(pods.clone().run("n1".into(), doubted, stop));
     server.until(|_| pods.synced()).await;
     server.put(PODS, object("b", "u2"));
     server.until(|_| pods.cached("ns", "b").is_some()).await;
@@ -93,6 +111,13 @@ async fn the_watch_answers_without_a_read_when_it_has_the_very_pod() {
     );
     server.delete(PODS, "a");
     server.until(|_| pods.cached("ns", "a").is_none()).await;
+    // A watch that hears nothing any more, and a doubt.
+    server.compact();
+    server.put(PODS, object("c", "u3"));
+    server.delete(PODS, "b");
+    doubts.send_modify(|count| *count += 1);
+    server.until(|_| pods.cached("ns", "b").is_none()).await;
+    assert_eq!(pods.cached("ns", "c").unwrap().uid, "u3");
     stopper.stop();
     task.await.unwrap();
 }

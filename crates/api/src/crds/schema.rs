@@ -1,8 +1,9 @@
 //! The pieces of a structural schema.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    JSONSchemaProps, JSONSchemaPropsOrArray, ValidationRule,
+    JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
+use serde_json::Value;
 
 pub(crate) use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule as Rule;
 
@@ -87,6 +88,65 @@ pub(crate) fn rule(rule: String, message: &str) -> Rule {
         rule,
         message: Some(message.into()),
         ..ValidationRule::default()
+    }
+}
+
+/// A text that a pattern describes as a whole.
+pub(crate) fn pattern(description: &str, pattern: &str, longest: i64) -> JSONSchemaProps {
+    JSONSchemaProps {
+        pattern: Some(format!("^({pattern})$")),
+        max_length: Some(longest),
+        ..text(description)
+    }
+}
+
+/// One of a few words.
+pub(crate) fn word(description: &str, words: &[&str]) -> JSONSchemaProps {
+    let words = words.iter().map(|&word| JSON(word.into()));
+    JSONSchemaProps {
+        enum_: Some(words.collect()),
+        ..text(description)
+    }
+}
+
+/// An integer from 0 on.
+pub(crate) fn up_to(description: &str, highest: i32) -> JSONSchemaProps {
+    JSONSchemaProps {
+        minimum: Some(0.0),
+        maximum: Some(highest.into()),
+        ..integer(description)
+    }
+}
+
+/// A list that its writer replaces as a whole and that is not empty.
+pub(crate) fn some(description: &str, items: JSONSchemaProps, most: i64) -> JSONSchemaProps {
+    JSONSchemaProps {
+        min_items: Some(1),
+        ..at_most(most, list(description, items))
+    }
+}
+
+pub(crate) fn at_most(most: i64, list: JSONSchemaProps) -> JSONSchemaProps {
+    JSONSchemaProps {
+        max_items: Some(most),
+        ..list
+    }
+}
+
+/// An object whose members have any names.
+pub(crate) fn map(description: &str, members: JSONSchemaProps) -> JSONSchemaProps {
+    let members = JSONSchemaPropsOrBool::Schema(Box::new(members));
+    JSONSchemaProps {
+        additional_properties: Some(members),
+        ..typed("object", description)
+    }
+}
+
+/// What the server stores where nobody says anything.
+pub(crate) fn default(value: Value, schema: JSONSchemaProps) -> JSONSchemaProps {
+    JSONSchemaProps {
+        default: Some(JSON(value)),
+        ..schema
     }
 }
 

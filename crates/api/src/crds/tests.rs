@@ -95,8 +95,39 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
             "maximum" if value.is_number() && value.as_f64() > argument.as_f64() => {
                 refuse(format!("above {argument}"));
             }
+            "pattern" => {
+                let pattern = regex::Regex::new(argument.as_str().unwrap()).unwrap();
+                if value.as_str().is_some_and(|text| !pattern.is_match(text)) {
+                    refuse(format!("does not match {pattern}"));
+                }
+            }
+            "enum" if !argument.as_array().unwrap().contains(value) => {
+                refuse(format!("not one of {argument}"));
+            }
+            "maxLength"
+                if length(value.as_str().map(|it| it.chars().count())) > argument.as_i64() =>
+            {
+                refuse(format!("longer than {argument}"));
+            }
+            "minItems" | "maxItems" => {
+                let length = length(value.as_array().map(Vec::len));
+                let (less, what) = match keyword.as_str() {
+                    "minItems" => (length < argument.as_i64(), "fewer"),
+                    _ => (length > argument.as_i64(), "more"),
+                };
+                if length.is_some() && less {
+                    refuse(format!("{what} than {argument} items"));
+                }
+            }
+            "additionalProperties" => {
+                for (name, member) in value.as_object().into_iter().flatten() {
+                    check(argument, member, &format!("{path}.{name}"), &mut inner);
+                }
+            }
             // What holds for the value, or says nothing about it.
-            "type"
+            "enum"
+            | "maxLength"
+            | "type"
             | "minimum"
             | "maximum"
             | "nullable"
@@ -137,6 +168,10 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     found.append(&mut inner);
 }
 
+fn length(count: Option<usize>) -> Option<i64> {
+    count.map(|count| i64::try_from(count).unwrap())
+}
+
 fn has_type(value: &Value, kind: &Value) -> bool {
     match kind.as_str().unwrap() {
         "object" => value.is_object(),
@@ -148,9 +183,16 @@ fn has_type(value: &Value, kind: &Value) -> bool {
     }
 }
 
-/// The two shapes of rules in use. CEL and the `regex` crate share RE2's syntax,
+/// The shapes of rules in use. CEL and the `regex` crate share RE2's syntax,
 /// whose classes are ASCII.
 fn holds(rule: &str, object: &Value) -> bool {
+    if let Some((one, other)) = rule.split_once(" != ") {
+        let has = |text: &str| {
+            let name = text.strip_prefix("has(self.").unwrap();
+            object.get(name.strip_suffix(')').unwrap()).is_some()
+        };
+        return has(one) != has(other);
+    }
     let name = object["metadata"]["name"].as_str().unwrap();
     let argument = |before: &str| rule.strip_prefix(before)?.strip_suffix("')");
     if let Some(pattern) = argument("self.metadata.name.matches(r'") {

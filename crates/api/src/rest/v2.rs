@@ -13,6 +13,10 @@ pub use self::{
     ip::{Holder, Ip, IpList, IpQuery, Phase, State},
     pool::{HolderList, HolderQuery, HolderSummary, Pool, PoolList, PoolSettings},
     subnet::{NodeSubnet, Subnet, SubnetList},
+    vip::{
+        SharedExplanation, Vip, VipCondition, VipList, VipMove, VipPod, VipQuery, VipRefusal,
+        VipState,
+    },
     watch::{Change, ChangeKind, WatchQuery},
 };
 
@@ -21,6 +25,7 @@ mod explain;
 mod ip;
 mod pool;
 mod subnet;
+mod vip;
 mod watch;
 
 /// Why a call was refused: the one shape of all refusals.

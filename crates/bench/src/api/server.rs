@@ -1,10 +1,10 @@
-//! A stand-in for the API server: it has records and definitions and nothing else,
-//! knows every token, allows everything, and nothing ever happens there.
+//! A stand-in for the API server: it has records, their pods and definitions and nothing
+//! else, knows every token, allows everything, and nothing ever happens there.
 //!
 //! What a controller has read is all that matters here, and a real one would need
 //! minutes to be given as many records.
 
-use std::{net::Ipv4Addr, path::Path, sync::Arc};
+use std::{collections::BTreeMap, net::Ipv4Addr, path::Path, sync::Arc};
 
 use anyhow::Result;
 use axum::{
@@ -15,12 +15,14 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use floe_api::crds;
+use floe_core::config::Topology;
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use crate::{cluster::records, scene::Size};
+use super::scene;
+use crate::scene::Size;
 
 /// How many records a list tells at once, as the controller asks for them.
 const PAGE: usize = 500;
@@ -37,6 +39,10 @@ pub struct Server {
 struct Content {
     /// The pages of the list of records.
     records: Vec<Bytes>,
+    /// The pages of the list of pods.
+    pod_pages: Vec<Bytes>,
+    /// Pods by the end of their path.
+    pods: BTreeMap<String, Value>,
     definitions: Vec<Value>,
 }
 
@@ -83,21 +89,15 @@ impl Drop for Server {
 
 impl Content {
     fn of(size: Size) -> Result<Self> {
-        let addresses = (0..size.subnets)
-            .flat_map(|subnet| (0..size.held_per_subnet).map(move |nth| (subnet, nth)));
-        let mut objects = Vec::new();
-        for (number, (subnet, nth)) in addresses.enumerate() {
-            let mut object = records::kept(subnet, nth);
-            object.metadata.uid = Some(format!("3f2a1b00-0000-4000-8000-{number:012x}"));
-            object.metadata.resource_version = Some("900".to_owned());
-            objects.push(serde_json::to_value(object)?);
+        let topology = Topology::new(size.config()?);
+        let (mut objects, mut pods) = (Vec::new(), BTreeMap::new());
+        for holding in scene::all(size) {
+            objects.push(serde_json::to_value(holding.object(&topology)?)?);
+            if let Some((namespace, name, pod)) = holding.pod() {
+                pods.insert(format!("{namespace}/pods/{name}"), pod);
+            }
         }
-        let pages = objects.chunks(PAGE);
-        let last = pages.len();
-        let texts = pages.zip(1..).map(|(items, number)| {
-            let next = (number < last).then(|| number.to_string());
-            list(next.as_deref(), items).to_string().into()
-        });
+        let all: Vec<Value> = pods.values().cloned().collect();
         let definitions = crds::all().into_iter().map(|definition| {
             let name = definition.name_any();
             let mut definition = serde_json::to_value(definition)?;
@@ -113,7 +113,9 @@ impl Content {
             Ok(definition)
         });
         Ok(Self {
-            records: texts.collect(),
+            records: pages(&objects),
+            pod_pages: pages(&all),
+            pods,
             definitions: definitions.collect::<Result<_>>()?,
         })
     }
@@ -141,13 +143,19 @@ async fn answer(
             None => not_found(),
         };
     }
+    let pod = path.split_once("/namespaces/").map(|(_, end)| end);
+    if let Some(pod) = pod.and_then(|end| content.pods.get(end)) {
+        return Json(pod).into_response();
+    }
+    let page = |pages: &[Bytes]| {
+        let page: Option<usize> = asked.next.map_or(Some(0), |next| next.parse().ok());
+        let page = page.and_then(|page| pages.get(page));
+        page.map_or_else(not_found, |page| told(page.clone().into()))
+    };
     match name {
-        "floatingips" => {
-            let page: Option<usize> = asked.next.map_or(Some(0), |next| next.parse().ok());
-            let page = page.and_then(|page| content.records.get(page));
-            page.map_or_else(not_found, |page| told(page.clone().into()))
-        }
-        "pools" | "pods" | "nodes" | "deployments" | "replicasets" | "statefulsets" => {
+        "floatingips" => page(&content.records),
+        "pods" => page(&content.pod_pages),
+        "pools" | "nodes" | "deployments" | "replicasets" | "statefulsets" => {
             Json(list(None, &[])).into_response()
         }
         "version" => Json(json!({
@@ -168,6 +176,17 @@ fn review(kind: &str) -> Response {
     };
     let object = json!({ "metadata": {}, "spec": {}, "status": status });
     (StatusCode::CREATED, Json(object)).into_response()
+}
+
+/// The pages of a list, as texts.
+fn pages(items: &[Value]) -> Vec<Bytes> {
+    let pages = items.chunks(PAGE);
+    let last = pages.len();
+    let texts = pages.zip(1..).map(|(items, number)| {
+        let next = (number < last).then(|| number.to_string());
+        list(next.as_deref(), items).to_string().into()
+    });
+    texts.collect()
 }
 
 fn list(next: Option<&str>, items: &[Value]) -> Value {

@@ -38,7 +38,7 @@ fn states_are_taken_in_any_case_and_with_commas() {
         list.selection.state,
         [HeldState::Bound, HeldState::Kept, HeldState::Spare]
     );
-    assert_eq!(list.output.format, Some(Format::Wide));
+    assert_eq!(list.listing.output.format, Some(Format::Wide));
     assert_eq!(refusal("ip list --state free"), ErrorKind::InvalidValue);
 }
 
@@ -46,6 +46,7 @@ fn states_are_taken_in_any_case_and_with_commas() {
 fn all_namespaces_and_one_exclude_each_other() {
     assert_eq!(refusal("ip list -A -n web"), ErrorKind::ArgumentConflict);
     assert_eq!(refusal("pool list -n web -A"), ErrorKind::ArgumentConflict);
+    assert_eq!(refusal("vip list -n web -A"), ErrorKind::ArgumentConflict);
 }
 
 #[test]
@@ -57,6 +58,9 @@ fn what_is_needed_is_asked_for() {
         "pool set",
         "pool delete",
         "explain",
+        "vip show",
+        "vip move web",
+        "vip move --to web-1",
     ] {
         assert_eq!(refusal(line), ErrorKind::MissingRequiredArgument, "{line}");
     }

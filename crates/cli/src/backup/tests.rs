@@ -79,14 +79,14 @@ fn what_is_no_backup_is_refused_before_anything_is_done() {
         told.starts_with("item 1 is a \"FloatingIP\", and no"),
         "{told}"
     );
-    let told = with(|it| it["items"][1]["metadata"]["name"] = json!("x"));
-    assert!(told.starts_with("item 2, \"x\": "), "{told}");
+    let told = with(|it| it["items"][1]["metadata"]["name"] = Value::Null);
+    assert_eq!(told, "item 2, \"\": it has no name");
     let told = with(|it| it["items"][1]["metadata"]["name"] = json!("10.0.70.9"));
     assert_eq!(told, "item 2, \"10.0.70.9\": it is there twice");
     let told = with(|it| it["items"][2]["metadata"]["namespace"] = Value::Null);
     assert!(told.contains("a Pool needs"), "{told}");
-    let told = with(|it| it["items"][0]["spec"]["policy"] = json!("two"));
-    assert!(told.starts_with("item 1, \"10.0.70.9\": "), "{told}");
+    let told = with(|it| it["kind"] = Value::Null);
+    assert!(told.starts_with("it is no List"), "{told}");
 }
 
 #[test]
@@ -111,4 +111,41 @@ fn what_counts_is_who_holds_what() {
     assert!(says_the_same(&pools[0], &pools[0].clone()));
     assert!(!says_the_same(&pools[0], &pools[1]));
     assert!(!says_the_same(&pools[0], &pools[2]));
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_no_backup() {
+    let yaml = crate::render::yaml::text(&listed()).unwrap();
+    let lines: Vec<_> = yaml.lines().collect();
+    for count in 0..lines.len() {
+        let part = lines[..count].join("\n");
+        assert!(read(&part).is_err(), "{count} lines of\n{yaml}");
+    }
+    read(&lines.join("\n")).unwrap();
+}
+
+#[test]
+fn what_is_not_understood_is_told_apart() {
+    let understood = |change: fn(&mut Value)| {
+        let mut record = record("10.0.70.9", "sts_db_pg_pg-0", "n1");
+        change(&mut record);
+        is_understood(&object(record))
+    };
+    assert!(understood(|_| ()));
+    assert!(!understood(|it| it["metadata"]["name"] = json!("x")));
+    assert!(!understood(|it| it["spec"]["policy"] = json!("two")));
+    assert!(is_understood(&object(pool("p", 1, true))));
+    let mut strange = pool("p", 1, true);
+    strange["size"] = json!("many");
+    assert!(!is_understood(&object(strange)));
+}
+
+#[test]
+fn the_backup_of_a_large_cluster_can_be_read() {
+    let records = (0..12_000_u32).map(|number| {
+        let [.., high, low] = number.to_be_bytes();
+        object(record(&format!("10.0.{high}.{low}"), "dp_web_shop_", "n1"))
+    });
+    let yaml = crate::render::yaml::text(&list(records.collect(), Vec::new())).unwrap();
+    assert_eq!(read(&yaml).unwrap().len(), 12_000);
 }

@@ -3,17 +3,19 @@
 use std::net::IpAddr;
 
 use floe_api::{
+    floe::virtualip::VirtualIP,
     galaxy::{self, FloatingIP},
     labels,
 };
 use floe_core::{
-    audit::{Content, Life, Marks, Node, Pod, Pool, StoredRecord, World},
+    audit::{Content, Life, Marks, Node, Pod, Pool, StoredRecord, Vip, World},
     ipam::{args::Args, names},
+    vip::VipId,
 };
 use k8s_openapi::api::core::v1;
 use kube::{
     Api, ResourceExt as _,
-    api::{DynamicObject, ObjectMeta},
+    api::{ApiResource, DynamicObject, ObjectMeta},
 };
 
 use crate::{
@@ -38,6 +40,8 @@ pub struct Scene {
     pub pools: Vec<Pool>,
     /// All nodes.
     pub nodes: Vec<Node>,
+    /// All `VirtualIP` objects; none if the cluster does not have that kind.
+    pub vips: Option<Vec<Vip>>,
 }
 
 impl Scene {
@@ -71,6 +75,7 @@ impl Scene {
             pods: pods.into_iter().filter(wants_address).map(pod).collect(),
             pools: pools.into_iter().filter_map(pool).collect(),
             nodes: nodes.iter().map(node).collect(),
+            vips: vips(cluster).await?,
         })
     }
 
@@ -82,10 +87,38 @@ impl Scene {
             pods: &self.pods,
             pools: &self.pools,
             nodes: &self.nodes,
+            vips: self.vips.as_deref(),
             everywhere: EVERYBODY,
             node_label: labels::node_label,
         }
     }
+}
+
+/// All `VirtualIP` objects. One that cannot be read is there all the same.
+async fn vips(cluster: &Cluster) -> Result<Option<Vec<Vip>>, Failure> {
+    let kind = ApiResource::erase::<VirtualIP>(&());
+    let api: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &kind);
+    let objects = match fetch::all(&api, None, "shared addresses").await {
+        Ok(objects) => objects,
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+        Err(error) => {
+            let access = Access {
+                verb: "list",
+                resource: "virtualips.floe.dev",
+                namespace: None,
+            };
+            return Err(cluster.failure(&error, access));
+        }
+    };
+    let vips = objects.into_iter().map(|raw| {
+        let (namespace, name) = (raw.namespace().unwrap_or_default(), raw.name_any());
+        let status = raw.try_parse::<VirtualIP>().ok().and_then(|it| it.status);
+        Vip {
+            id: VipId { namespace, name },
+            addresses: status.map(|it| it.addresses).unwrap_or_default(),
+        }
+    });
+    Ok(Some(vips.collect()))
 }
 
 /// A record as the audit sees it.

@@ -6,6 +6,7 @@ use crate::{
     args::{CONFIG_MAP, Consent, Output},
     console::script,
     fixture::{self, RECORDS, record},
+    remote::stage::Stage,
 };
 
 const PODS: &str = "/api/v1/namespaces/db/pods";
@@ -54,7 +55,11 @@ async fn check(server: &Server, fix: bool, format: Option<Format>) -> (String, S
         fix,
         config_map: CONFIG_MAP.into(),
         consent: Consent { yes: true },
-        output: Output { format },
+        listing: Listing {
+            output: Output { format },
+            no_headers: false,
+        },
+        api: fixture::api(),
     };
     let result = run(&fixture::cluster(server), &mut console, &command).await;
     let end = result.map_or_else(|failure| failure.to_string(), |()| String::new());
@@ -97,7 +102,7 @@ async fn what_does_not_is_told_by_name_and_mended_where_that_is_safe() {
     );
 
     let (_, told, end) = check(&server, true, None).await;
-    assert_eq!(end, "1 inconsistencies");
+    assert_eq!(end, "1 inconsistency");
     assert!(told.contains("done: free 10.0.70.3"), "{told}");
     assert!(server.object(RECORDS, "10.0.70.3").is_none());
     let labels = server.object(RECORDS, "10.0.70.2").unwrap()["metadata"]["labels"].clone();
@@ -116,20 +121,19 @@ async fn nothing_is_freed_that_a_pod_has_got_meanwhile() {
         .await
         .unwrap();
     let fix = audit(&scene.world())[0].fix().unwrap();
+    let cluster = fixture::cluster(&server);
+    let mut mender = Mender::<Stage>::new(&cluster, &scene);
+    let (mut console, ..) = script::console(None);
     server.put(PODS, pod("pg-1", "new", "10.0.70.3"));
-    let outcome = mend::mend(&fixture::cluster(&server), &scene, &fix)
-        .await
-        .unwrap();
-    assert_eq!(outcome, Err("there is such a pod again"));
+    let outcome = mender.mend(&mut console, &fix).await.unwrap();
+    assert_eq!(outcome.unwrap_err(), "there is such a pod again");
 
     server.delete(PODS, "pg-1");
     let mut other = server.object(RECORDS, "10.0.70.3").unwrap();
     other["spec"]["key"] = json!("sts_db_pg_pg-2");
     server.put(RECORDS, other);
-    let outcome = mend::mend(&fixture::cluster(&server), &scene, &fix)
-        .await
-        .unwrap();
-    assert_eq!(outcome, Err("it has changed since; check again"));
+    let outcome = mender.mend(&mut console, &fix).await.unwrap();
+    assert_eq!(outcome.unwrap_err(), "it has changed since; check again");
     assert!(server.object(RECORDS, "10.0.70.3").is_some());
 }
 
@@ -142,5 +146,81 @@ async fn without_a_configuration_that_is_what_is_told() {
     );
     let (out, _, end) = check(&server, true, None).await;
     assert!(out.contains("NoConfiguration"), "{out}");
-    assert_eq!(end, "1 inconsistencies");
+    assert_eq!(end, "1 inconsistency");
+}
+
+/// A server with a record of a pod that is gone, bound for this node.
+fn left_behind(node: &str) -> Server {
+    let server = server();
+    let mut gone = record("10.0.70.3", "sts_db_pg_pg-1", node);
+    gone["spec"]["policy"] = json!(0);
+    if !node.is_empty() {
+        gone["metadata"]["labels"] = json!({ "floe.dev/node": node });
+    }
+    server.put(RECORDS, gone);
+    server
+}
+
+#[tokio::test]
+async fn addresses_are_freed_by_the_controller_if_there_is_one() {
+    let server = left_behind("n1");
+    let cluster = fixture::cluster(&server);
+    let scene = Scene::read(&cluster, CONFIG_MAP).await.unwrap();
+    let fix = audit(&scene.world())[0].fix().unwrap();
+    for (done, wanted) in [(true, Ok(())), (false, Err("why (Reason)".to_owned()))] {
+        let result =
+            json!({ "ip": "10.0.70.3", "done": done, "reason": "Reason", "message": "why" });
+        let answer = json!({ "results": [result], "dryRun": false });
+        let stage = Stage::secure(vec![(200, answer)]);
+        let (mut console, ..) = script::console(None);
+        let mut mender = Mender::new(&cluster, &scene);
+        mender.ask(&mut console, Ok(stage.remote())).unwrap();
+        let outcome = mender.mend(&mut console, &fix).await.unwrap();
+        assert_eq!(outcome, wanted);
+        let asked = &stage.asked()[0];
+        assert_eq!(asked.what, "POST /v2/ips/release");
+        let body = json!([{ "ip": "10.0.70.3", "key": "sts_db_pg_pg-1" }]);
+        assert_eq!(asked.body["ips"], body);
+    }
+    let calls = server.state().calls.clone();
+    assert!(calls.iter().all(|it| it.starts_with("GET")), "{calls:?}");
+}
+
+#[tokio::test]
+async fn what_is_on_a_node_waits_for_a_controller() {
+    let server = left_behind("n1");
+    let (_, told, end) = check(&server, true, None).await;
+    assert_eq!(end, "1 inconsistency");
+    assert!(
+        told.contains("warning: no controller of floe runs in namespace kube-system"),
+        "{told}"
+    );
+    let line = "not done: free 10.0.70.3: it is bound for node n1, so only a controller frees it";
+    assert!(told.contains(line), "{told}");
+    assert!(server.object(RECORDS, "10.0.70.3").is_some());
+
+    let server = left_behind("");
+    let (_, told, end) = check(&server, true, None).await;
+    assert_eq!(end, "", "{told}");
+    assert!(server.object(RECORDS, "10.0.70.3").is_none());
+}
+
+#[tokio::test]
+async fn without_a_configuration_no_label_says_that_an_address_is_inside() {
+    let server = server();
+    server.delete(
+        "/api/v1/namespaces/kube-system/configmaps",
+        "floatingip-config",
+    );
+    let outside = "floe.dev/outside-configuration";
+    let mut marked = server.object(RECORDS, "10.0.70.2").unwrap();
+    marked["metadata"]["labels"] = json!({ outside: "true", "floe.dev/node": "n2" });
+    server.put(RECORDS, marked);
+    let (_, told, _) = check(&server, true, None).await;
+    assert!(
+        told.contains("done: write the labels of 10.0.70.2 anew"),
+        "{told}"
+    );
+    let labels = server.object(RECORDS, "10.0.70.2").unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels, json!({ outside: "true", "floe.dev/node": "n1" }));
 }

@@ -116,3 +116,41 @@ async fn a_kubeconfig_gives_context_namespace_and_server() {
         "{failure}"
     );
 }
+
+#[tokio::test]
+async fn a_kubeconfig_that_cannot_be_read_is_not_quoted() {
+    let read = async |text: &str| {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let connection = Connection {
+            kubeconfig: Some(file.path().into()),
+            ..Connection::default()
+        };
+        Cluster::find(&connection, false).await.err().unwrap()
+    };
+    let broken = read("users:\n- name: u\n  user:\n    token: SECRET\n   x: y\n").await;
+    assert_eq!(
+        broken.to_string(),
+        "cannot use the kubeconfig: it cannot be read at line 5 column 4"
+    );
+    let strange = read("users:\n- name: u\n  user: SECRET\n")
+        .await
+        .to_string();
+    assert!(!strange.contains("SECRET"), "{strange}");
+}
+
+#[test]
+fn what_a_plugin_says_to_the_client_is_not_quoted() {
+    let output = std::process::Command::new("sh")
+        .args(["-c", "echo SECRET; exit 7"])
+        .output()
+        .unwrap();
+    let run = kube::client::AuthError::AuthExecRun {
+        cmd: "KEY=SECRET plugin".into(),
+        out: Box::new(output),
+    };
+    let error = kube::Error::Auth(run);
+    let wanted = "the credential plugin ends with exit status: 7";
+    assert_eq!(chain(&error), wanted);
+    assert_eq!(root(&error), wanted);
+}

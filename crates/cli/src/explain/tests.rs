@@ -62,6 +62,10 @@ fn an_address_is_an_address_and_all_else_is_a_pod() {
         "/v2/explain?ip=fd00:73::2"
     );
     assert_eq!(read("db/pg-0").unwrap().path(), "/v2/explain?pod=db/pg-0");
+    assert_eq!(read("pod/web-0").unwrap(), pod("default", "web-0"));
+    for name in ["floatingip.galaxy.k8s.io/10.0.70.2", "fip/10.0.70.2"] {
+        assert_eq!(read(name).unwrap(), ip, "as -o name says");
+    }
     for wrong in ["", "/", "a/", "/a", "a/b/c", "a b", "a?x=1", "A"] {
         assert_eq!(read(wrong).unwrap_err().exit_code(), 2, "{wrong:?}");
     }
@@ -173,4 +177,56 @@ async fn nothing_in_an_answer_moves_the_terminal() {
     let text = explain(&server, &stage, "10.0.70.2", None).await.unwrap();
     assert!(text.contains("red ?[31m"), "{text}");
     assert!(!text.contains('\u{7}'), "{text}");
+}
+
+#[tokio::test]
+async fn a_shared_address_is_told_of_with_its_pods() {
+    let server = Server::default();
+    let pod =
+        |name: &str, node: &str| json!({ "pod": name, "uid": "u", "node": node, "mode": "nat" });
+    let shared = json!({
+        "summary": ["It is shared."],
+        "ip": {
+            "address": {
+                "ip": "10.0.70.20", "state": "Shared", "key": "vip__shop_web_",
+                "releasable": false,
+            },
+            "reason": "Shared",
+            "shared": {
+                "reason": "Held",
+                "vip": {
+                    "namespace": "shop", "name": "web", "state": "Held",
+                    "addresses": ["10.0.70.20"], "holder": pod("a", "n1"),
+                    "successor": pod("b", "n2"), "candidates": [pod("a", "n1"), pod("b", "n2")],
+                    "moves": 3,
+                },
+                "movedBy": ["the end of its pod", "somebody who asks for it"],
+            },
+            "refusedTo": [{
+                "namespace": "bank", "name": "x", "reason": "AddressTaken", "message": "m",
+            }],
+        },
+    });
+    let stage = Stage::secure(vec![(200, shared)]);
+    assert_eq!(
+        explain(&server, &stage, "10.0.70.20", None).await.unwrap(),
+        "It is shared.\n\
+         \n\
+         Address:       10.0.70.20\n\
+         State:         Shared\n\
+         Reason:        Shared\n\
+         Holder:        shop/vip/web\n\
+         Releasable:    no\n\
+         Sharing:       Held\n\
+         At pod:        a on n1 (nat)\n\
+         At pod since:  <none>\n\
+         Next pod:      b on n2 (nat)\n\
+         Candidates:    a on n1 (nat)\n               \
+         b on n2 (nat)\n\
+         Moves:         3\n\
+         Moved by:      the end of its pod\n               \
+         somebody who asks for it\n\
+         Conditions:    <none>\n\
+         Refused to:    bank/x (AddressTaken)\n"
+    );
 }

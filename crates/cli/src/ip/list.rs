@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::KIND;
 use crate::{
-    args::{Format, IpList},
+    args::{Format, IpList, Listing},
     cluster::Cluster,
     console::Console,
     failure::Failure,
@@ -26,11 +26,8 @@ pub async fn run(cluster: &Cluster, console: &mut Console, args: &IpList) -> Res
         .into_iter()
         .filter(|record| filter.admits(record))
         .collect();
-    if let Some(format) = args
-        .output
-        .format
-        .filter(|_| render::is_raw(args.output.format))
-    {
+    let Listing { output, no_headers } = args.listing;
+    if let Some(format) = output.format.filter(|_| render::is_raw(output.format)) {
         let objects = found.iter().map(|record| &record.raw);
         return console.print(&render::objects(format, KIND, objects, true)?);
     }
@@ -38,8 +35,9 @@ pub async fn run(cluster: &Cluster, console: &mut Console, args: &IpList) -> Res
         console.remark(&nothing(selection.all_namespaces, cluster.namespace()));
         return Ok(());
     }
-    let is_wide = args.output.format == Some(Format::Wide);
-    console.print(&table(&found, is_wide, Timestamp::now()))
+    let is_wide = output.format == Some(Format::Wide);
+    let table = table(&found, is_wide, Timestamp::now());
+    console.print(&table.without_header(no_headers).text())
 }
 
 /// The style of a state.
@@ -48,13 +46,14 @@ pub fn style(state: State) -> Style {
         State::Bound => AnsiColor::Green,
         State::Kept | State::Spare => AnsiColor::Cyan,
         State::Reserved => AnsiColor::Blue,
+        State::Shared => AnsiColor::Magenta,
         State::Foreign => AnsiColor::Red,
         State::Free => return Style::new(),
     };
     Style::new().fg_color(Some(color.into()))
 }
 
-fn table(found: &[Record], is_wide: bool, now: Timestamp) -> String {
+fn table(found: &[Record], is_wide: bool, now: Timestamp) -> Table {
     let mut header = vec!["ADDRESS", "STATE", "HOLDER", "POLICY", "NODE", "SINCE"];
     if is_wide {
         header.extend(["POOL", "WORKLOAD", "POD-UID", "CONFIGURED", "KEY"]);
@@ -81,7 +80,7 @@ fn table(found: &[Record], is_wide: bool, now: Timestamp) -> String {
         }
         table.row(cells);
     }
-    table.text()
+    table
 }
 
 fn nothing(all_namespaces: bool, namespace: &str) -> String {

@@ -30,7 +30,7 @@ pub async fn run(
     for &ip in &ips {
         match look(cluster, ip).await? {
             Ok(Some(record)) => reservations.push((ip, record)),
-            Ok(None) => console.print(&format!("{KIND}/{} is free already", name::name(ip)))?,
+            Ok(None) => console.done(&format!("{KIND}/{} is free already", name::name(ip)))?,
             Err(told) => {
                 failed += 1;
                 console.error(&told);
@@ -42,7 +42,7 @@ pub async fn run(
     }
     for (ip, record) in reservations {
         if free(cluster, &record).await? {
-            console.print(&format!("{KIND}/{} unreserved", name::name(ip)))?;
+            console.done(&format!("{KIND}/{} unreserved", name::name(ip)))?;
         } else {
             failed += 1;
             console.error(&Failure::Conflict(format!("the record of {ip}")).to_string());
@@ -68,6 +68,10 @@ async fn look(cluster: &Cluster, ip: IpAddr) -> Result<Result<Option<Record>, St
             "{ip} is not reserved but held by {} ({}); see kubectl floe ip release",
             record.holder(),
             record.state
+        )),
+        Ok(record) if record.key.is_vip() => Err(format!(
+            "{ip} is reserved, but its record is that of VirtualIP {}",
+            record.holder()
         )),
         Ok(record) if record.names_pod() || !record.uid.is_empty() || !record.node.is_empty() => {
             Err(format!(

@@ -44,7 +44,7 @@ pub async fn run(
                 return Err(cluster.failure(&error, Access::pools("delete", Some(namespace))));
             }
         }
-        console.print(&format!("{KIND}/{name} deleted"))?;
+        console.done(&format!("{KIND}/{name} deleted"))?;
     }
     Ok(())
 }

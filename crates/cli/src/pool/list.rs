@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 
 use super::{EVERYBODY, KIND, Pool, tally::Tally};
 use crate::{
-    args::Format,
+    args::Listing,
     cluster::Cluster,
     console::Console,
     failure::Failure,
@@ -23,10 +23,11 @@ pub async fn run(
     console: &mut Console,
     namespace: Option<&str>,
     selector: Option<&str>,
-    format: Option<Format>,
+    listing: Listing,
 ) -> Result<(), Failure> {
     let pools = super::all(cluster, namespace, selector).await?;
-    if let Some(format) = format.filter(|_| render::is_raw(format)) {
+    let Listing { output, no_headers } = listing;
+    if let Some(format) = output.format.filter(|_| render::is_raw(output.format)) {
         let objects = pools.iter().map(|pool| &pool.raw);
         return console.print(&render::objects(format, KIND, objects, true)?);
     }
@@ -63,7 +64,7 @@ pub async fn run(
         });
         return Ok(());
     }
-    console.print(&table.text())
+    console.print(&table.without_header(no_headers).text())
 }
 
 fn row(pool: &Pool, tally: Option<&Tally>) -> Vec<Cell> {

@@ -47,7 +47,7 @@ pub async fn run(
     } else {
         ""
     };
-    console.print(&format!("{KIND}/{name} {done}{suffix}"))
+    console.done(&format!("{KIND}/{name} {done}{suffix}"))
 }
 
 async fn create(

@@ -3,7 +3,7 @@ use http::Method;
 
 use super::*;
 use crate::{
-    args::{Consent, Format, Output},
+    args::{Consent, Format, Listing, Output},
     console::script,
     fixture::{self, POOLS, RECORDS, pool, record, reservation},
 };
@@ -49,7 +49,10 @@ fn list(all_namespaces: bool, format: Option<Format>) -> args::Pool {
     args::Pool::List {
         all_namespaces,
         selector: None,
-        output: Output { format },
+        listing: Listing {
+            output: Output { format },
+            no_headers: false,
+        },
     }
 }
 

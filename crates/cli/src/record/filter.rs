@@ -37,8 +37,9 @@ impl Filter {
 
     /// Whether a record is among those.
     pub fn admits(&self, record: &Record) -> bool {
-        let parts = record.parts();
-        is(self.namespace.as_deref(), parts.namespace)
+        let (parts, vip) = (record.parts(), record.key.vip());
+        let namespace = vip.as_ref().map_or(parts.namespace, |vip| &vip.namespace);
+        is(self.namespace.as_deref(), namespace)
             && is(self.pool.as_deref(), parts.pool.unwrap_or_default())
             && is(self.node.as_deref(), &record.node)
             && (self.states.is_empty() || self.states.contains(&record.state))

@@ -45,6 +45,7 @@ fn holders_are_told_in_short() {
             "deployment/shop",
         ),
         ("NULL_web_job-1_job-1", "n1", State::Bound, "web/job-1", ""),
+        ("vip__shop_web_", "", State::Shared, "shop/vip/web", ""),
         ("something", "", State::Foreign, "something", ""),
         ("", "", State::Foreign, "", ""),
     ];

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    args::{ApiAccess, Consent},
+    args::Consent,
     console::script,
     fixture::{self, RECORDS, record},
     remote::stage::{Stage, problem},
@@ -49,12 +49,7 @@ async fn release_it(
         ips: ips.iter().map(|&ip| ip.to_owned()).collect(),
         dry_run,
         consent: Consent { yes },
-        api: ApiAccess {
-            as_service_account: None,
-            floe_namespace: "kube-system".into(),
-            api_ca_file: None,
-            api_server_name: None,
-        },
+        api: fixture::api(),
     };
     let cluster = fixture::cluster(server);
     let ips = ip::expand(&args.ips).unwrap();
@@ -199,4 +194,16 @@ async fn a_refusal_and_an_answer_to_another_question_change_nothing() {
     let (.., result) = release_it(&inhabited(), &stage, None, &["10.0.70.3"], (false, true)).await;
     assert_eq!(result.unwrap_err().reason(), "Unprintable");
     assert_eq!(stage.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_got_the_address_just_now_keeps_it() {
+    let stage = Stage::secure(vec![answer(true, &[released("10.0.70.9")])]);
+    let (out, told, result) =
+        release_it(&inhabited(), &stage, None, &["10.0.70.9"], (false, true)).await;
+    assert_eq!(result.unwrap_err().reason(), "SomeFailed");
+    assert_eq!(out, "");
+    let wanted = "error: the record of 10.0.70.9 was changed by somebody else at the same time\n";
+    assert_eq!(told, wanted);
+    assert_eq!(stage.asked().len(), 1, "nobody was asked to do it");
 }

@@ -34,8 +34,9 @@ impl<'a> Forward<'a> {
         let pods = api.list(&ListParams::default().labels(LABEL)).await;
         let pods =
             pods.map_err(|error| self.cluster.failure(&error, self.access("list", "pods")))?;
-        let found = pods.items.len();
-        let ready: Vec<_> = pods.items.into_iter().filter(is_ready).collect();
+        let there: Vec<_> = pods.items.into_iter().filter(is_there).collect();
+        let found = there.len();
+        let ready: Vec<_> = there.into_iter().filter(is_ready).collect();
         if ready.is_empty() {
             return Err(Failure::NoController {
                 namespace: self.namespace.to_owned(),
@@ -106,11 +107,16 @@ impl Connect for Forward<'_> {
     }
 }
 
+/// Whether it is there to stay: one that goes or has ended comes back under another name.
+fn is_there(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Failed" | "Succeeded"))
+}
+
 fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
-    pod.metadata.deletion_timestamp.is_none()
-        && conditions.any(|it| it.type_ == "Ready" && it.status == "True")
+    conditions.any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
 fn port(pod: &Pod) -> u16 {

@@ -105,7 +105,8 @@ impl Stage {
         }
     }
 
-    async fn serve(self, stream: Box<dyn Stream>) {
+    /// Serves one connection.
+    pub async fn serve(self, stream: Box<dyn Stream>) {
         match self.tls.clone() {
             // Who does not like the certificate hangs up.
             Some(tls) => {
@@ -142,6 +143,14 @@ impl Stage {
         };
         let body = Body::from(answer.to_string().into_bytes());
         Response::builder().status(status).body(body).unwrap()
+    }
+}
+
+impl Remote<Stage> {
+    /// The same, but it soon has enough.
+    pub fn impatient(mut self) -> Self {
+        self.tries = (Duration::from_millis(20), Duration::from_millis(1));
+        self
     }
 }
 

@@ -14,7 +14,7 @@ use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
 use crate::{
     args::Account,
-    cluster::{Access, Cluster, is_missing},
+    cluster::{Access, Cluster, chain, is_missing},
     failure::Failure,
 };
 
@@ -73,8 +73,8 @@ impl Bearer {
 
 /// The header that the client sends to the API server, if it is one with a token.
 async fn header(config: &Config) -> Result<Option<HeaderValue>, Failure> {
-    let failure = |error: &dyn std::fmt::Display| Failure::Kubeconfig(error.to_string());
-    let layer = config.auth_layer().map_err(|error| failure(&error))?;
+    let layer = config.auth_layer();
+    let layer = layer.map_err(|error| Failure::Kubeconfig(chain(&error)))?;
     let Some(layer) = layer else {
         return Ok(None);
     };
@@ -85,7 +85,8 @@ async fn header(config: &Config) -> Result<Option<HeaderValue>, Failure> {
         Ok::<_, BoxError>(response)
     });
     let sent = layer.layer(mirror).oneshot(Request::new(Body::empty()));
-    let sent = sent.await.map_err(|error| failure(&error))?;
+    let sent = sent.await;
+    let sent = sent.map_err(|error| Failure::Kubeconfig(chain(error.as_ref())))?;
     let sent = sent.headers().get(AUTHORIZATION).cloned();
     let is_token = |header: &HeaderValue| header.as_bytes().starts_with(b"Bearer ");
     Ok(sent.filter(is_token).map(|mut header| {

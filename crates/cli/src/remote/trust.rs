@@ -1,6 +1,6 @@
 //! By what the controller is known: the authority that floe has made for itself.
 
-use std::{fs, io, sync::Arc};
+use std::{fs, io, path::Path, sync::Arc};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -27,6 +27,8 @@ const SERVICE: &str = "galaxy-ipam";
 pub struct Trust {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    /// Whether the user has named whom to trust, so that TLS must be.
+    is_named: bool,
 }
 
 /// Why there is no TLS.
@@ -46,13 +48,14 @@ impl Trust {
         let name = access.api_server_name.clone();
         let name = name.unwrap_or_else(|| format!("{SERVICE}.{namespace}.svc"));
         let pem = match &access.api_ca_file {
-            Some(file) => fs::read(file).map_err(|source| Failure::Io {
-                what: format!("cannot read {}", file.display()),
-                source,
-            })?,
+            Some(file) => named(file)?,
             None => shown(cluster, namespace).await?.into_bytes(),
         };
-        Self::of(&pem, &name)
+        let is_named = access.api_ca_file.is_some() || access.api_server_name.is_some();
+        Ok(Self {
+            is_named,
+            ..Self::of(&pem, &name)?
+        })
     }
 
     /// Trusts these authorities. Without any, nobody is trusted.
@@ -72,6 +75,7 @@ impl Trust {
         Ok(Self {
             config: Arc::new(config),
             name,
+            is_named: false,
         })
     }
 
@@ -87,6 +91,9 @@ impl Trust {
         secured.map_err(|error| {
             let inner = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
             match inner {
+                Some(Error::InvalidMessage(_)) if self.is_named => {
+                    Unsecured::Untrusted("it does not speak TLS".into())
+                }
                 Some(Error::InvalidMessage(_)) => Unsecured::NoTls,
                 Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
                     Unsecured::Untrusted("its certificate is from another authority".into())
@@ -98,6 +105,19 @@ impl Trust {
             }
         })
     }
+}
+
+/// The authorities that the user names; a file without any was hardly meant.
+fn named(file: &Path) -> Result<Vec<u8>, Failure> {
+    let pem = fs::read(file).map_err(|source| Failure::Io {
+        what: format!("cannot read {}", file.display()),
+        source,
+    })?;
+    if CertificateDer::pem_slice_iter(&pem).next().is_none() {
+        let told = format!("{} has no certificate in PEM", file.display());
+        return Err(Failure::Usage(told));
+    }
+    Ok(pem)
 }
 
 /// The authority that the controller shows; nothing if it shows none.
@@ -119,3 +139,6 @@ async fn shown(cluster: &Cluster, namespace: &str) -> Result<String, Failure> {
     let mut data = map.data.unwrap_or_default();
     Ok(data.remove(SHOWN.1).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

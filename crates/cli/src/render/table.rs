@@ -13,6 +13,7 @@ const GAP: u16 = 3;
 pub struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
+    is_headless: bool,
 }
 
 /// One field of a table.
@@ -44,7 +45,14 @@ impl Table {
         Self {
             header: header.into_iter().collect(),
             rows: Vec::new(),
+            is_headless: false,
         }
+    }
+
+    /// The table without the names of its columns, if that is wanted.
+    pub fn without_header(mut self, is_wanted: bool) -> Self {
+        self.is_headless = is_wanted;
+        self
     }
 
     /// Adds a row.
@@ -68,6 +76,7 @@ impl Table {
         let rows = std::iter::once(&none).chain(&self.rows);
         let lines = layout.lines().zip(rows);
         lines
+            .skip(usize::from(self.is_headless))
             .map(|(line, row)| coloured(line.trim_end(), row, &widths))
             .collect()
     }
@@ -118,6 +127,13 @@ mod tests {
              first   x        1\n\
              2       <none>   another value with spaces\n"
         );
+    }
+
+    #[test]
+    fn without_its_header_a_table_is_as_wide_as_before() {
+        let mut table = Table::new(["LONG", "B"]).without_header(true);
+        table.row(["x".into(), "1".into()]);
+        assert_eq!(table.text(), "x      1\n");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    args::Output,
+    args::{Listing, Output},
     console::script,
     fixture::{self, RECORDS, record, reservation},
 };
@@ -57,7 +57,10 @@ async fn list(server: &Server, format: Option<Format>) -> (String, String, Resul
     let (mut console, out, err) = script::console(None);
     let command = args::Subnet::List {
         config_map: "kube-system/floatingip-config".into(),
-        output: Output { format },
+        listing: Listing {
+            output: Output { format },
+            no_headers: false,
+        },
     };
     let result = run(&fixture::cluster(server), &mut console, &command).await;
     (out.text(), err.text(), result)
@@ -90,7 +93,7 @@ async fn values_have_the_shape_of_the_api() {
         value["items"][0],
         json!({
             "subnet": "10.0.71.0/24", "gateway": "10.0.71.1", "vlan": 2, "ranges": ["10.0.71.2~10.0.71.9"],
-            "capacity": "8", "free": "3", "bound": 1, "kept": 1, "spare": 1, "reserved": 1, "foreign": 1,
+            "capacity": "8", "free": "3", "bound": 1, "kept": 1, "spare": 1, "reserved": 1, "foreign": 1, "shared": 0,
             "nodeSubnets": [{ "subnet": "10.0.0.0/16", "nodes": 2 }],
         })
     );
@@ -171,7 +174,7 @@ async fn the_place_must_be_a_namespace_and_a_name() {
         let (mut console, ..) = script::console(None);
         let command = args::Subnet::List {
             config_map: place.into(),
-            output: Output::default(),
+            listing: Listing::default(),
         };
         let result = run(
             &fixture::cluster(&Server::default()),

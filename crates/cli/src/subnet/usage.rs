@@ -21,9 +21,16 @@ pub fn of(
     let mut counts = vec![Counts::default(); entries.len()];
     let mut outside = 0;
     for record in records {
+        let shared = || {
+            let ip = record.ip.filter(|_| record.state == State::Shared)?;
+            topology.shared_of(ip)
+        };
         match record.ip.and_then(|ip| topology.entry_of(ip)) {
             Some(id) => counts[id.position()].add(record.state),
-            None => outside += 1,
+            None => match shared() {
+                Some(id) => counts[id.position()].shared += 1,
+                None => outside += 1,
+            },
         }
     }
     let mut items: Vec<_> = entries.iter().zip(&counts).collect();
@@ -44,6 +51,8 @@ struct Counts {
     spare: u64,
     reserved: u64,
     foreign: u64,
+    /// Of the ranges that are set aside for them.
+    shared: u64,
 }
 
 impl Counts {
@@ -53,8 +62,9 @@ impl Counts {
             State::Kept => &mut self.kept,
             State::Spare => &mut self.spare,
             State::Reserved => &mut self.reserved,
-            // No record says that its address is free.
-            State::Foreign | State::Free => &mut self.foreign,
+            // No record says that its address is free, and what is shared has no place
+            // among the addresses for pods.
+            State::Shared | State::Foreign | State::Free => &mut self.foreign,
         };
         *count += 1;
     }
@@ -85,6 +95,12 @@ fn subnet(entry: &Entry, counts: &Counts, nodes: Option<&BTreeMap<IpNet, u64>>) 
         spare: counts.spare,
         reserved: counts.reserved,
         foreign: counts.foreign,
+        shared_ranges: entry
+            .shared()
+            .ranges()
+            .map(|range| range.to_string())
+            .collect(),
+        shared: counts.shared,
         node_subnets: entry
             .node_subnets()
             .iter()

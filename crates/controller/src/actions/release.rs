@@ -14,16 +14,18 @@ use floe_core::{
         ledger::Record,
         slot::Departure,
     },
+    vip::VipId,
 };
 use floe_providers::ProviderError;
 use floe_shell::logs;
 use tracing::info;
 
-use super::{Actions, some_at_a_time};
+use super::Actions;
 use crate::{
     cluster::{Phase, Pod, is_name},
     reclaim::sight::Sight,
     records::WriteError,
+    store::Books,
 };
 
 /// An address that somebody wants to be free.
@@ -60,6 +62,12 @@ pub enum ReleaseError {
     Reserved {
         /// The key of its record.
         key: HolderKey,
+    },
+    /// Several pods share it, and it goes with its `VirtualIP`.
+    #[error("shared by VirtualIP {}/{}; delete that instead", .vip.namespace, .vip.name)]
+    Shared {
+        /// The `VirtualIP`.
+        vip: VipId,
     },
     /// A pod runs with it.
     #[error("pod {namespace}/{pod} (uid {uid}) runs with it")]
@@ -130,6 +138,7 @@ impl ReleaseError {
         match self {
             Self::OtherHolder { .. } => "HeldByAnother",
             Self::Reserved { .. } => "AddressReserved",
+            Self::Shared { .. } => "SharedAddress",
             Self::PodRuns { .. } => "PodRuns",
             Self::PodUnreadable { .. } => "PodUnreadable",
             Self::HolderUnknown { .. } => "HolderUnknown",
@@ -140,11 +149,16 @@ impl ReleaseError {
 
     /// The same in the words of galaxy's API.
     ///
-    /// Compat: galaxy releases reserved addresses, too, and has no text for that.
+    /// Compat: galaxy releases reserved addresses, too, and has no text for that, nor
+    /// for shared ones.
     pub fn galaxy_text(&self) -> String {
         match self {
             Self::OtherHolder { key } => format!("ip allocated to another pod {key}"),
             Self::Reserved { .. } => "releasable is false, ip is reserved".into(),
+            Self::Shared { vip } => {
+                let VipId { namespace, name } = vip;
+                format!("releasable is false, ip is shared by VirtualIP {namespace}/{name}")
+            }
             Self::PodRuns {
                 namespace,
                 pod,
@@ -172,7 +186,15 @@ impl Actions {
         let work = wishes
             .iter()
             .map(|wish| self.release_one(wish, shown.get(&canonical(wish.ip)), dry_run));
-        some_at_a_time(work.collect()).await
+        self.some_at_a_time(work.collect(), ReleaseError::reason)
+            .await
+    }
+
+    /// Why an address cannot be released because it is shared, if it is.
+    pub fn shared(&self, ip: IpAddr) -> Option<ReleaseError> {
+        let key = |books: &Books| Some(books.ledger().record(ip)?.key.clone());
+        let vip = self.store.read(key)?.vip()?;
+        Some(ReleaseError::Shared { vip })
     }
 
     /// Pods that show a wished address, whatever the records say.
@@ -253,6 +275,10 @@ impl Actions {
             }));
         };
         let key = record.key.clone();
+        // Whatever key was wished, the reason is the one that helps.
+        if let Some(vip) = key.vip() {
+            return Err(ReleaseError::Shared { vip });
+        }
         if wish.key.as_ref().is_some_and(|wanted| *wanted != key) {
             return Err(ReleaseError::OtherHolder { key });
         }

@@ -8,7 +8,7 @@ use floe_core::{
 };
 use tracing::info;
 
-use super::{Actions, some_at_a_time};
+use super::Actions;
 use crate::{records::WriteError, store::UNREADABLE_RECORD};
 
 /// How an address came to be reserved, or would with a dry run.
@@ -32,6 +32,9 @@ pub enum ReserveError {
         /// The key of its record.
         key: HolderKey,
     },
+    /// A pod runs with it, and its record is missing.
+    #[error("a pod runs with it whose record is missing")]
+    PodRuns,
     /// The record is not written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -58,6 +61,12 @@ pub enum UnreserveError {
     /// It has the label of a reservation, and the key or place of a pod.
     #[error("it is reserved, but its record is that of a pod: {key}")]
     HeldByPod {
+        /// The key of its record.
+        key: HolderKey,
+    },
+    /// It has the label of a reservation, and a `VirtualIP` has it.
+    #[error("it is reserved, but shared by a VirtualIP: {key}")]
+    Shared {
         /// The key of its record.
         key: HolderKey,
     },
@@ -94,6 +103,7 @@ impl ReserveError {
         match self {
             Self::NotConfigured => "NotConfigured",
             Self::Held { .. } => "HeldByAnother",
+            Self::PodRuns => "PodRuns",
             Self::Write(error) => error.reason(),
         }
     }
@@ -124,6 +134,7 @@ impl UnreserveError {
         match self {
             Self::NotReserved { .. } => "NotReserved",
             Self::HeldByPod { .. } => "HeldByPod",
+            Self::Shared { .. } => "SharedAddress",
             Self::Unreadable => UNREADABLE_RECORD,
             Self::Write(error) => error.reason(),
         }
@@ -144,7 +155,8 @@ impl Actions {
         let work = ips
             .iter()
             .map(|ip| self.reserve_one(canonical(*ip), key, dry_run));
-        some_at_a_time(work.collect()).await
+        self.some_at_a_time(work.collect(), ReserveError::reason)
+            .await
     }
 
     /// Takes reservations back, several at a time; the results are in the order of
@@ -157,7 +169,8 @@ impl Actions {
         let work = ips
             .iter()
             .map(|ip| self.unreserve_one(canonical(*ip), dry_run));
-        some_at_a_time(work.collect()).await
+        self.some_at_a_time(work.collect(), UnreserveError::reason)
+            .await
     }
 
     async fn reserve_one(
@@ -177,7 +190,7 @@ impl Actions {
             Some(record) if record.reserved => return Ok(Reserved::AlreadyReserved),
             Some(record) => return Err(ReserveError::Held { key: record.key }),
             None if outside => return Err(ReserveError::NotConfigured),
-            None if in_use => return Err(WriteError::Conflict { ip }.into()),
+            None if in_use => return Err(ReserveError::PodRuns),
             None if dry_run => return Ok(Reserved::Reserved),
             None => {}
         }
@@ -199,6 +212,9 @@ impl Actions {
         }
         if !record.reserved {
             return Err(UnreserveError::NotReserved { key: record.key });
+        }
+        if record.key.is_vip() {
+            return Err(UnreserveError::Shared { key: record.key });
         }
         if !is_reservation(&record) {
             return Err(UnreserveError::HeldByPod { key: record.key });

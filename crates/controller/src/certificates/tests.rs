@@ -329,3 +329,39 @@ async fn changes_of_the_secret_are_taken_up_at_once_and_a_deleted_one_is_made_ag
     stopper.stop();
     task.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_clock_that_was_ahead_has_made_is_replaced_but_not_without_a_pause() {
+    let server = Server::default();
+    let (mut ahead, mut right) = (keeper(&server), keeper(&server));
+    DAYS.set(1_000);
+    ahead.look().await;
+    DAYS.set(0);
+    // A write that fails does not count.
+    server.fault(Method::PUT, "secrets/tls", Fault::Refuse(500));
+    assert_eq!(right.look().await, RETRY);
+    assert_eq!(right.look().await, PERIOD);
+    let is_valid = |keeper: &Keeper| {
+        let held = held(keeper);
+        held.certificate.begin <= clock() && held.authority.begin <= clock()
+    };
+    assert!(is_valid(&right));
+    let shown = server.object(MAPS, "ca").unwrap()["data"]["ca.crt"].clone();
+    assert_eq!(shown.as_str().unwrap().matches("BEGIN").count(), 2);
+
+    // The other one finds it aged, as long as its clock is wrong.
+    let wrong = async |ahead: &mut Keeper| {
+        DAYS.set(1_000);
+        ahead.look().await;
+        DAYS.set(0);
+    };
+    wrong(&mut ahead).await;
+    assert_eq!(right.look().await, RETRY);
+    assert!(failed(&right).contains("clocks"), "{}", failed(&right));
+    assert!(is_valid(&right), "what was in force stays so");
+    tokio::time::advance(PERIOD).await;
+    assert_eq!(right.look().await, PERIOD);
+    assert_eq!(failed(&right), "");
+    assert!(is_valid(&right));
+    assert!(secret(&server) != Value::Null);
+}

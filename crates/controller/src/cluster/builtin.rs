@@ -1,4 +1,5 @@
-//! Deployments, `ReplicaSets` and `StatefulSets`, and how their events are entered.
+//! Deployments, `ReplicaSets`, `StatefulSets` and `DaemonSets`, and how their events are
+//! entered.
 
 use std::sync::Mutex;
 
@@ -10,7 +11,7 @@ use kube::runtime::watcher::Event;
 use tracing::warn;
 
 use super::{
-    Change, Cluster, lock,
+    Asks, Change, Cluster, lock,
     slim::{self, Nothing, REVISION, ScaledSpec, Slim},
     table::Table,
 };
@@ -22,10 +23,11 @@ pub struct Builtin {
     deployments: Mutex<Table<Scaled>>,
     replica_sets: Mutex<Table<Scaled>>,
     stateful_sets: Mutex<Table<Scaled>>,
+    daemon_sets: Mutex<Table<Scaled>>,
 }
 
 /// Which of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sort {
     /// Deployments.
     Deployment,
@@ -33,6 +35,28 @@ pub enum Sort {
     ReplicaSet,
     /// `StatefulSets`.
     StatefulSet,
+    /// `DaemonSets`, which matter only for what their annotations ask for.
+    DaemonSet,
+}
+
+impl Sort {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Deployment,
+        Self::ReplicaSet,
+        Self::StatefulSet,
+        Self::DaemonSet,
+    ];
+
+    /// The kind, as an object names it.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+        }
+    }
 }
 
 /// A workload that Kubernetes brings along.
@@ -46,6 +70,8 @@ pub struct Scaled {
     pub replicas: Option<u32>,
     /// The number of the first pod.
     pub first_ordinal: u32,
+    /// The shared addresses that its annotations ask for, if they ask, and its uid.
+    pub asks: Option<(Asks, String)>,
 }
 
 impl Builtin {
@@ -54,7 +80,35 @@ impl Builtin {
         lock(self.table(sort)).get(namespace, name).cloned()
     }
 
-    /// Whether all of the first lists are in.
+    /// Workloads of a namespace whose annotations ask for shared addresses.
+    pub fn asking(&self, sort: Sort, namespace: &str) -> Vec<(String, Asks, String)> {
+        let table = lock(self.table(sort));
+        let all = table.within(namespace);
+        let asking = all.filter_map(|(name, object)| {
+            let (asks, uid) = object.asks.clone()?;
+            Some((name.to_owned(), asks, uid))
+        });
+        asking.collect()
+    }
+
+    /// The namespaces with such workloads.
+    pub fn asking_namespaces(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for sort in Sort::ALL {
+            let table = lock(self.table(sort));
+            let asking = table.iter().filter(|(_, _, object)| object.asks.is_some());
+            names.extend(asking.map(|(namespace, ..)| namespace.to_owned()));
+        }
+        names
+    }
+
+    /// Whether the first list of `DaemonSets` is in. Nothing else waits for it: the
+    /// right to read them came later than the others.
+    pub fn has_daemon_sets(&self) -> bool {
+        lock(&self.daemon_sets).is_complete()
+    }
+
+    /// Whether all of the first lists are in that decide about pods' own addresses.
     pub fn is_complete(&self) -> bool {
         let all = [Sort::Deployment, Sort::ReplicaSet, Sort::StatefulSet];
         all.into_iter()
@@ -66,6 +120,7 @@ impl Builtin {
             Sort::Deployment => &self.deployments,
             Sort::ReplicaSet => &self.replica_sets,
             Sort::StatefulSet => &self.stateful_sets,
+            Sort::DaemonSet => &self.daemon_sets,
         }
     }
 }
@@ -79,6 +134,8 @@ impl<K> From<Slim<K, ScaledSpec, Nothing>> for Scaled {
             revision: revision.unwrap_or(0),
             replicas: object.spec.replicas,
             first_ordinal: object.spec.ordinals.start,
+            asks: Asks::of(&object.metadata)
+                .map(|asks| (asks, object.metadata.uid.clone().unwrap_or_default())),
         }
     }
 }
@@ -103,6 +160,7 @@ pub fn enter<K: kube::Resource>(
     sort: Sort,
     event: Event<Seen<Slim<K, ScaledSpec, Nothing>>>,
 ) {
+    let mut stirred = Vec::new();
     let changes = {
         let table = &mut *lock(cluster.0.builtin.table(sort));
         match event {
@@ -111,31 +169,45 @@ pub fn enter<K: kube::Resource>(
                 Vec::new()
             }
             Event::InitApply(object) | Event::Apply(object) => {
-                apply(table, sort, object).into_iter().collect()
+                let (change, stirs) = apply(table, sort, object);
+                stirred.extend(stirs);
+                change.into_iter().collect()
             }
             Event::InitDone => {
-                let gone = table.end().into_iter();
+                let gone = table.end();
+                let asking = gone.iter().filter(|(_, _, old)| old.asks.is_some());
+                stirred.extend(asking.map(|(namespace, ..)| namespace.clone()));
+                let gone = gone.into_iter();
                 let gone = gone.filter_map(|(namespace, name, old)| {
                     app(sort, &namespace, &name, &old).map(Change::Workload)
                 });
-                gone.chain([Change::Relisted]).collect()
+                // Of DaemonSets nobody needs to know more than what they ask for.
+                let relisted = (sort != Sort::DaemonSet).then_some(Change::Relisted);
+                gone.chain(relisted).collect()
             }
             Event::Delete(object) => {
                 let (namespace, name) = named(&object);
                 let known = table.remove(&namespace, &name);
+                stirred.extend(
+                    known
+                        .iter()
+                        .filter_map(|old| old.asks.as_ref().map(|_| namespace.clone())),
+                );
                 let app = known.and_then(|old| app(sort, &namespace, &name, &old));
                 app.map(Change::Workload).into_iter().collect()
             }
         }
     };
     cluster.tell(changes);
+    cluster.stir(stirred);
 }
 
+/// What it changes, and the namespace whose claims of shared addresses it changes.
 fn apply<K: kube::Resource>(
     table: &mut Table<Scaled>,
     sort: Sort,
     object: Seen<Slim<K, ScaledSpec, Nothing>>,
-) -> Option<Change> {
+) -> (Option<Change>, Option<String>) {
     let (namespace, name) = named(&object);
     let now = match object {
         Seen::Whole(object) => Scaled::from(object),
@@ -148,15 +220,18 @@ fn apply<K: kube::Resource>(
             // What the cache does not have is read directly, and then the same
             // problem has a reason that people see.
             table.remove(&namespace, &name);
-            return None;
+            return (None, Some(namespace));
         }
     };
     let first = !table.is_complete();
     let before = table.put(&namespace, &name, now.clone());
+    let asked = before.as_ref().and_then(|old| old.asks.as_ref());
+    let stirs = (asked != now.asks.as_ref()).then(|| namespace.clone());
     if first || before.is_some_and(|old| !matters(sort, &old, &now)) {
-        return None;
+        return (None, stirs);
     }
-    app(sort, &namespace, &name, &now).map(Change::Workload)
+    let change = app(sort, &namespace, &name, &now).map(Change::Workload);
+    (change, stirs)
 }
 
 /// Whether a difference can matter to anybody. The size of a `ReplicaSet` counts
@@ -174,6 +249,8 @@ fn app(sort: Sort, namespace: &str, name: &str, object: &Scaled) -> Option<App> 
     let kind = match sort {
         Sort::Deployment => AppKind::Deployment,
         Sort::StatefulSet => AppKind::StatefulSet,
+        // Nothing depends on how many there are.
+        Sort::DaemonSet => return None,
         Sort::ReplicaSet => {
             let owner = OwnerRef {
                 api_version: "apps/v1".into(),

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use floe_shell::stop::Stop;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use kube::{
     Api, Client, Resource,
     runtime::watcher::{Config, Event},
@@ -38,6 +38,7 @@ pub async fn feed(feeds: Feeds, mut stop: Stop) {
             follow_builtin::<Deployment>(&feeds, Sort::Deployment, "deployments"),
             follow_builtin::<ReplicaSet>(&feeds, Sort::ReplicaSet, "replicasets"),
             follow_builtin::<StatefulSet>(&feeds, Sort::StatefulSet, "statefulsets"),
+            follow_builtin::<DaemonSet>(&feeds, Sort::DaemonSet, "daemonsets"),
             (feeds.cluster.0.custom).run(&feeds.client, &feeds.cluster, &rewinds),
         )
     };

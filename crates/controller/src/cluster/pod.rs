@@ -60,6 +60,17 @@ pub enum Phase {
     Finished,
 }
 
+impl Phase {
+    /// From the words of Kubernetes.
+    pub fn of(text: Option<&str>) -> Self {
+        match text {
+            Some("Running") => Self::Running,
+            Some("Succeeded" | "Failed") => Self::Finished,
+            _ => Self::Pending,
+        }
+    }
+}
+
 impl From<PodObject> for Pod {
     fn from(object: PodObject) -> Self {
         let PodObject {
@@ -106,11 +117,7 @@ impl From<PodObject> for Pod {
                 Some("Unknown") => "Unknown",
                 _ => "",
             },
-            phase: match status.phase.as_deref() {
-                Some("Running") => Phase::Running,
-                Some("Succeeded" | "Failed") => Phase::Finished,
-                _ => Phase::Pending,
-            },
+            phase: Phase::of(status.phase.as_deref()),
             addresses,
         }
     }

@@ -6,13 +6,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::Event;
 use tracing::warn;
 
-use super::{Change, Cluster, Pod, lock, slim::PodObject, table::Table};
+use super::{Change, Cluster, Pod, crowd, lock, slim::PodObject, table::Table};
 use crate::store::Seen;
 
 type Pods = Table<Arc<Pod>>;
 
 /// Enters an event of the watch, and tells what it changes.
 pub fn enter(cluster: &Cluster, event: Event<Seen<PodObject>>) {
+    crowd::enter(cluster, &event);
     let changes = {
         let pods = &mut *lock(&cluster.0.pods);
         match event {

@@ -27,7 +27,7 @@ pub type DefinitionObject = Slim<CustomResourceDefinition, DefinitionSpec, Nothi
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default")]
 pub struct Slim<K, S, T> {
-    /// Name, uid, version, times, owners and the annotations that matter.
+    /// Name, uid, version, times, owners, labels and the annotations that matter.
     #[serde(deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
     /// What is wanted.
@@ -99,6 +99,9 @@ pub struct PodStatus {
     /// Its addresses.
     #[serde(default, rename = "podIPs", deserialize_with = "or_default")]
     pub pod_ips: Vec<PodIp>,
+    /// What its kubelet reports.
+    #[serde(default, deserialize_with = "or_default")]
+    pub conditions: Vec<Condition>,
 }
 
 /// An address of a pod.
@@ -138,6 +141,9 @@ pub struct Condition {
     pub sort: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// Since when.
+    #[serde(default, rename = "lastTransitionTime")]
+    pub since: Option<Time>,
 }
 
 /// The wishes of a built-in workload.
@@ -197,6 +203,12 @@ pub struct Ordinals {
 /// Annotation of a `ReplicaSet` with the revision of its Deployment.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 
+/// Annotation with the addresses that pods share, by the name that Calico gave it.
+pub const CALICO_SHARED: &str = "cni.projectcalico.org/floatingIPs";
+
+/// The same by floe's own name.
+pub const FLOE_SHARED: &str = "floe.dev/floating-ips";
+
 /// Owner references as decisions see them.
 pub fn owners(metadata: &ObjectMeta) -> Vec<OwnerRef> {
     let references = metadata.owner_references.iter().flatten();
@@ -249,6 +261,7 @@ struct Metadata {
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     owner_references: Option<Vec<OwnerReference>>,
+    labels: Option<BTreeMap<String, String>>,
     annotations: Option<Annotations>,
 }
 
@@ -265,6 +278,10 @@ struct Annotations {
     families: Option<String>,
     #[serde(rename = "deployment.kubernetes.io/revision")]
     revision: Option<String>,
+    #[serde(rename = "cni.projectcalico.org/floatingIPs")]
+    calico_shared: Option<String>,
+    #[serde(rename = "floe.dev/floating-ips")]
+    floe_shared: Option<String>,
 }
 
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
@@ -277,6 +294,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         creation_timestamp: read.creation_timestamp,
         deletion_timestamp: read.deletion_timestamp,
         owner_references: read.owner_references,
+        labels: read.labels,
         annotations: read.annotations.map(Annotations::into_map),
         ..ObjectMeta::default()
     })
@@ -290,6 +308,8 @@ impl Annotations {
             (names::ARGS, self.args),
             (names::FAMILIES, self.families),
             (REVISION, self.revision),
+            (CALICO_SHARED, self.calico_shared),
+            (FLOE_SHARED, self.floe_shared),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))

@@ -52,6 +52,17 @@ impl<V> Table<V> {
         })
     }
 
+    /// The objects of a namespace, with their names.
+    pub fn within(&self, namespace: &str) -> impl Iterator<Item = (&str, &V)> {
+        let rows = self.rows.get(namespace).into_iter().flatten();
+        rows.map(|(name, row)| (name.as_str(), &row.value))
+    }
+
+    /// The namespaces that have any.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.rows.keys().map(String::as_str)
+    }
+
     /// Enters an object, and returns what it replaces.
     pub fn put(&mut self, namespace: &str, name: &str, value: V) -> Option<V> {
         let round = self.round;

@@ -36,6 +36,7 @@ use crate::{
     rest::Rest,
     store::{self, Store},
     turns::Turns,
+    vips::store::Vips,
     waiting::Waiting,
 };
 
@@ -59,6 +60,8 @@ pub struct Scene {
     pub turns: Turns,
     pub cloud: Cloud,
     pub standing: watch::Sender<Standing>,
+    /// Known once a test has them fed.
+    pub vips: Vips,
     workloads: Workloads,
     waiting: Waiting,
     claims: Claims,
@@ -111,6 +114,7 @@ impl Scene {
             cloud: Cloud::new(None, &metrics).unwrap(),
             turns: Turns::default(),
             standing: watch::Sender::new(Standing::Leading),
+            vips: Vips::default(),
             server,
             cluster,
             store,
@@ -201,6 +205,7 @@ impl Scene {
             store: self.store.clone(),
             cluster: self.cluster.clone(),
             claims: self.claims.clone(),
+            vips: self.vips.clone(),
             actions: self.actions(),
             client: self.server.client(),
         }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
-use floe_api::galaxy;
+use floe_api::{floe, galaxy};
 
 mod cache;
 mod review;
@@ -47,6 +47,17 @@ impl Access {
             verb,
             group: galaxy::GROUP,
             resource: "pools",
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// To do this to a `VirtualIP`; an empty name means all of the namespace.
+    pub fn vip(verb: &'static str, namespace: &str, name: &str) -> Self {
+        Self {
+            verb,
+            group: floe::GROUP,
+            resource: "virtualips",
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
@@ -129,7 +140,17 @@ enum Rights {
     /// Everybody may do everything: `--api-auth=none`.
     All,
     /// The API server says.
-    Of(Arc<Person>, Reviewer),
+    Of(Known),
+}
+
+/// Somebody whose rights the API server knows. It cannot be printed, for his token is
+/// in it.
+#[derive(Clone)]
+struct Known {
+    person: Arc<Person>,
+    /// Kept for calls that last longer than it may be good.
+    token: Arc<str>,
+    reviewer: Reviewer,
 }
 
 impl Caller {
@@ -138,16 +159,21 @@ impl Caller {
         Self(Rights::All)
     }
 
-    /// Somebody whose rights the API server knows.
-    pub fn known(person: Arc<Person>, reviewer: Reviewer) -> Self {
-        Self(Rights::Of(person, reviewer))
+    /// Whoever has this token, if the API server knows him.
+    pub async fn with_token(token: &str, reviewer: Reviewer) -> Result<Self, Denied> {
+        let person = reviewer.who(token).await?;
+        Ok(Self(Rights::Of(Known {
+            person,
+            token: token.into(),
+            reviewer,
+        })))
     }
 
     /// His name; none if nobody has asked for it.
     pub fn name(&self) -> Option<&str> {
         match &self.0 {
             Rights::All => None,
-            Rights::Of(person, _) => Some(person.name()),
+            Rights::Of(known) => Some(known.person.name()),
         }
     }
 
@@ -155,7 +181,19 @@ impl Caller {
     pub async fn may(&self, access: &Access) -> Result<(), Denied> {
         match &self.0 {
             Rights::All => Ok(()),
-            Rights::Of(person, reviewer) => reviewer.may(person, access).await,
+            Rights::Of(known) => known.reviewer.may(&known.person, access).await,
+        }
+    }
+
+    /// Whether his token is still good, and he still may do this: for calls that last.
+    pub async fn still_may(&self, access: &Access) -> Result<(), Denied> {
+        match &self.0 {
+            Rights::All => Ok(()),
+            Rights::Of(known) => {
+                // He may be in other groups by now.
+                let person = known.reviewer.who(&known.token).await?;
+                known.reviewer.may(&person, access).await
+            }
         }
     }
 }

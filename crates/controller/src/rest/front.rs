@@ -5,7 +5,7 @@
 //!   everybody reads what he wrote; others forward the whole call to it.
 //!
 //! Guarantees: the body of a stranger is not read. A slow body holds no more than
-//! what it has sent so far. A change that has begun goes on when its caller leaves,
+//! what it has sent so far, and all bodies of one caller no more than his share. A change that has begun goes on when its caller leaves,
 //! and a stop waits for it.
 
 use std::{sync::Arc, time::Duration};
@@ -16,7 +16,7 @@ use axum::{
     extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, header},
     middleware::{self, Next},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use floe_api::rest::{v1, v2};
 use floe_shell::stop::Stop;
@@ -27,9 +27,13 @@ use tokio::{
 };
 use tracing::{debug, error, info};
 
-use super::access::{Caller, Denied, Reviewer};
+use super::{
+    access::{Caller, Denied, Reviewer},
+    refused::refused,
+};
 use crate::{
     leader::Standing,
+    metrics::Metrics,
     store::Warmth,
     transport::{FORWARDED, peer::Peers, serve::Limits},
 };
@@ -37,10 +41,14 @@ use crate::{
 mod body;
 mod forward;
 mod refusal;
+mod shares;
+mod tally;
 
 use body::Room;
 use forward::Forwarder;
 use refusal::Refusal;
+use shares::{Share, Shares};
+use tally::Tally;
 
 /// How much people and tools may take of the connections. Clients keep them for
 /// minutes, but there are many clients: who is idle for long has to connect again.
@@ -63,6 +71,9 @@ const CALLS: u32 = 128;
 /// How many followers of changes there are at once.
 const WATCHES: usize = 256;
 
+/// How many of them one caller may be.
+const WATCHES_OF_ONE: usize = 64;
+
 /// How long a call waits for others.
 const QUEUE: Duration = Duration::from_secs(2);
 
@@ -72,36 +83,39 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// The one path whose answer has no end.
 const WATCH: &str = "/v2/watch";
 
+/// What is known of this replica, and where calls are counted.
+#[derive(Clone)]
+pub struct Replica {
+    /// Whether it leads.
+    pub standing: watch::Receiver<Standing>,
+    /// What it has read of the cluster.
+    pub warmth: watch::Receiver<Warmth>,
+    /// Where calls are counted.
+    pub metrics: Metrics,
+}
+
 /// What stands before the routes.
 #[derive(Clone)]
 pub struct Front {
     /// Who says who callers are; `None`: nobody asks.
     reviewer: Option<Reviewer>,
-    standing: watch::Receiver<Standing>,
-    warmth: watch::Receiver<Warmth>,
+    replica: Replica,
     forwarder: Forwarder,
     calls: Arc<Semaphore>,
-    watches: Arc<Semaphore>,
+    watches: Shares,
     room: Room,
     stop: Stop,
 }
 
 impl Front {
     /// Asks the reviewer for callers, or nobody; streams end at `stop`.
-    pub fn new(
-        reviewer: Option<Reviewer>,
-        standing: watch::Receiver<Standing>,
-        warmth: watch::Receiver<Warmth>,
-        peers: Peers,
-        stop: Stop,
-    ) -> Self {
+    pub fn new(reviewer: Option<Reviewer>, replica: Replica, peers: Peers, stop: Stop) -> Self {
         Self {
             reviewer,
-            standing,
-            warmth,
+            replica,
             forwarder: Forwarder::new(peers),
             calls: Arc::new(Semaphore::new(CALLS as usize)),
-            watches: Arc::new(Semaphore::new(WATCHES)),
+            watches: Shares::new(WATCHES, WATCHES_OF_ONE),
             room: Room::default(),
             stop,
         }
@@ -127,14 +141,13 @@ impl Front {
         let Some(reviewer) = &self.reviewer else {
             return Ok(Caller::anybody());
         };
-        let person = reviewer.who(token(headers)?).await?;
-        Ok(Caller::known(person, reviewer.clone()))
+        Caller::with_token(token(headers)?, reviewer.clone()).await
     }
 
     /// The leader to forward to; none if it is this replica.
     fn leader(&self, forwarded: bool) -> Result<Option<String>, Refusal> {
-        match self.standing.borrow().clone() {
-            Standing::Leading => match self.warmth.borrow().missing() {
+        match self.replica.standing.borrow().clone() {
+            Standing::Leading => match self.replica.warmth.borrow().missing() {
                 missing if missing.is_empty() => Ok(None),
                 missing => Err(Refusal::NotReady(missing)),
             },
@@ -152,24 +165,23 @@ impl Front {
         }
     }
 
-    async fn take(&self, request: Request, next: Next) -> Result<Response, Refusal> {
+    async fn take(&self, request: Request, next: Next, tally: &Tally) -> Result<Response, Refusal> {
         let caller = self.caller(request.headers()).await?;
         let leader = self.leader(request.headers().contains_key(FORWARDED))?;
         let (mut parts, body) = request.into_parts();
-        let (bytes, held) = self.room.read(&parts.headers, body).await?;
+        let read = self.room.read(caller.name(), &parts.headers, body);
+        let (bytes, held) = read.await?;
         let endless = parts.method == Method::GET && parts.uri.path() == WATCH;
         if endless {
-            let watches = Arc::clone(&self.watches);
-            let permit = watches
-                .try_acquire_owned()
-                .map_err(|_| Refusal::TooManyWatches)?;
+            let mut share = self.watches.of(caller.name());
+            share.up_to(1).ok_or(Refusal::TooManyWatches)?;
             let answer = if let Some(leader) = leader {
                 self.forwarder.send(&leader, parts, bytes).await?
             } else {
                 parts.extensions.insert(caller);
                 answered(next, Request::from_parts(parts, Body::from(bytes))).await?
             };
-            return Ok(self.bounded(answer, permit));
+            return Ok(self.bounded(answer, share));
         }
         let permit = (self.permit().await?, held);
         if let Some(leader) = leader {
@@ -182,22 +194,19 @@ impl Front {
         if method == Method::GET || method == Method::HEAD {
             return answered(next, request).await;
         }
+        let tally = tally.clone();
         let change = tokio::spawn(async move {
             let answer = next.run(request).await;
             drop(permit);
-            answer
+            // Here, because it is told and counted also when the caller has left.
+            let status = answer.status().as_u16();
+            info!(user, %method, path, status, "answered a call for a change");
+            tally.note(answer)
         });
-        match change.await {
-            Ok(answer) => {
-                let status = answer.status().as_u16();
-                info!(user, %method, path, status, "answered a call for a change");
-                Ok(answer)
-            }
-            Err(failed) => {
-                error!(reason = "InternalError", error = %failed, %method, path, "a call has failed");
-                Err(Refusal::Failed)
-            }
-        }
+        change.await.map_err(|failed| {
+            error!(reason = "InternalError", error = %failed, "a call has failed");
+            Refusal::Failed
+        })
     }
 
     async fn permit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
@@ -207,14 +216,14 @@ impl Front {
     }
 
     /// An answer without an end: it ends with the process, and takes one of few places.
-    fn bounded(&self, answer: Response, permit: OwnedSemaphorePermit) -> Response {
+    fn bounded(&self, answer: Response, share: Share) -> Response {
         let mut stop = self.stop.clone();
         answer.map(|body| {
             let stopped = Box::pin(async move { stop.requested().await });
             let chunks = body.into_data_stream().take_until(stopped);
             Body::from_stream(chunks.inspect(move |_| {
                 // Held as long as somebody reads.
-                let _ = &permit;
+                let _ = &share;
             }))
         })
     }
@@ -222,46 +231,35 @@ impl Front {
 
 /// A refusal in the shape that the path has: galaxy's for its API, ours for all
 /// others.
-pub fn refuse(path: &str, status: StatusCode, reason: &str, message: &str) -> Response {
-    let body = if is_under(path, "/v1") {
-        serde_json::to_vec(&v1::Answer {
+pub fn refuse(path: &str, status: StatusCode, reason: &'static str, message: &str) -> Response {
+    if is_under(path, "/v1") {
+        let answer = v1::Answer {
             code: status.as_u16(),
             message: format!("{reason}: {message}"),
-        })
-    } else {
-        serde_json::to_vec(&v2::Problem {
-            status: status.as_u16(),
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            field: None,
-        })
+        };
+        return refused(status, reason, &answer);
+    }
+    let problem = v2::Problem {
+        status: status.as_u16(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        field: None,
     };
-    // Numbers and texts always have a form in JSON.
-    let body = body.unwrap_or_default();
-    let kind = [(header::CONTENT_TYPE, "application/json")];
-    let mut answer = (status, kind, body).into_response();
-    let headers = answer.headers_mut();
-    if status == StatusCode::UNAUTHORIZED {
-        let how = header::HeaderValue::from_static("Bearer realm=\"floe\"");
-        headers.insert(header::WWW_AUTHENTICATE, how);
-    }
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-    }
-    answer
+    refused(status, reason, &problem)
 }
 
 async fn pass(State(front): State<Front>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
+    let tally = Tally::of(front.replica.metrics.clone(), &request);
     let result = if is_under(&path, "/v1") || is_under(&path, "/v2") {
-        front.take(request, next).await
+        front.take(request, next, &tally).await
     } else {
         match front.permit().await {
             Ok(_permit) => answered(next, request).await,
             Err(refusal) => Err(refusal),
         }
     };
-    result.unwrap_or_else(|refusal| {
+    let answer = result.unwrap_or_else(|refusal| {
         debug!(reason = refusal.reason(), error = %refusal, path, "call not answered");
         refuse(
             &path,
@@ -269,7 +267,8 @@ async fn pass(State(front): State<Front>, request: Request, next: Next) -> Respo
             refusal.reason(),
             &refusal.to_string(),
         )
-    })
+    });
+    tally.note(answer)
 }
 
 /// An answer within its time.

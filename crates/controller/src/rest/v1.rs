@@ -27,11 +27,19 @@ pub use self::swagger::Scheme;
 /// The routes. What the API says about itself is only told with `swagger`, and then
 /// to everybody.
 pub fn router(swagger: bool) -> Router<Rest> {
+    let ips = || get(ip::list).post(ip::release);
+    let pool = || get(pool::get).delete(pool::delete);
     let routes = Router::new()
-        .route("/v1/ip", get(ip::list).post(ip::release))
+        .route("/v1/ip", ips())
         .route("/v1/pool", post(pool::set))
-        .route("/v1/pool/{name}", get(pool::get).delete(pool::delete))
-        .route_layer(middleware::from_fn(refusal::speaks_json));
+        .route("/v1/pool/{name}", pool())
+        // Compat: galaxy's router does not look at a slash at the end.
+        .route("/v1/ip/", ips())
+        .route("/v1/pool/", post(pool::set))
+        .route("/v1/pool/{name}/", pool())
+        .route_layer(middleware::from_fn(refusal::speaks_json))
+        // After the layer: a wrong method is told first.
+        .method_not_allowed_fallback(refusal::wrong_method);
     if swagger {
         routes.merge(swagger::router())
     } else {

@@ -2,6 +2,7 @@
 //!
 //! - [`ips`]: addresses; [`changes`]: releasing and reserving them.
 //! - [`subnets`], [`pools`], [`holders`]: the same summed up.
+//! - [`vips`]: addresses that several pods share.
 //! - [`explain`]: why an address is where it is, and why a pod has none.
 //! - [`watch`]: changes as they happen.
 //! - [`parameters`], [`body`], [`query`]: what a call says; [`view`], [`problem`]: what
@@ -27,6 +28,7 @@ mod problem;
 mod query;
 pub mod subnets;
 mod view;
+pub mod vips;
 pub mod watch;
 
 /// The routes, those of the documentation included.
@@ -44,6 +46,8 @@ pub fn router() -> Router<Rest> {
             get(pools::get).put(pools::set).delete(pools::delete),
         )
         .route("/v2/holders", get(holders::list))
+        .route("/v2/vips", get(vips::list))
+        .route("/v2/vips/{namespace}/{name}", get(vips::get))
         .route("/v2/explain", get(explain::explain))
         .route("/v2/watch", get(watch::watch))
         .merge(page::router())

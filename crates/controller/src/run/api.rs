@@ -12,12 +12,10 @@ use super::{Tasks, doors::ApiDoor};
 use crate::{
     certificates::{Keeper, Settings},
     config::{Auth, Issued},
-    leader::Standing,
     rest::{
         access::Reviewer,
-        front::{Front, KEEP, LIMITS},
+        front::{Front, KEEP, LIMITS, Replica},
     },
-    store::Warmth,
     transport::{peer::Peers, serve::serve, tls::Secrets},
 };
 
@@ -28,14 +26,7 @@ const SERVICES: [&str; 2] = ["galaxy-ipam", "floe-controller"];
 const SHOWN: &str = "floe-api-ca";
 
 /// Starts everything that answers people and tools with these routes.
-pub fn start(
-    tasks: &mut Tasks,
-    client: &Client,
-    door: ApiDoor,
-    router: Router,
-    standing: watch::Receiver<Standing>,
-    warmth: watch::Receiver<Warmth>,
-) {
+pub fn start(tasks: &mut Tasks, client: &Client, door: ApiDoor, router: Router, replica: Replica) {
     let ApiDoor {
         listener,
         auth,
@@ -67,7 +58,7 @@ pub fn start(
             None
         }
     };
-    answer(tasks, listener, router, secrets, reviewer, standing, warmth);
+    answer(tasks, listener, router, secrets, reviewer, replica);
 }
 
 fn answer(
@@ -76,12 +67,11 @@ fn answer(
     router: Router,
     secrets: Option<watch::Receiver<Arc<Secrets>>>,
     reviewer: Option<Reviewer>,
-    standing: watch::Receiver<Standing>,
-    warmth: watch::Receiver<Warmth>,
+    replica: Replica,
 ) {
     let peers = Peers::new(secrets.clone(), KEEP);
     tasks.start(|stop| {
-        let front = Front::new(reviewer, standing, warmth, peers, stop.clone());
+        let front = Front::new(reviewer, replica, peers, stop.clone());
         let calls = front.clone();
         let quiet = async move { calls.empty().await };
         serve(listener, front.before(router), secrets, LIMITS, quiet, stop)

@@ -26,6 +26,7 @@ use crate::{
     rest::Rest,
     store::Store,
     turns::Turns,
+    vips::{self, Steward, store::Vips},
     waiting::{Waiting, Waker},
 };
 
@@ -126,7 +127,19 @@ pub fn start(
         records: records.clone(),
         turns: turns.clone(),
     };
-    keep_tidy(tasks, filler, events, &metrics, &standing);
+    keep_tidy(tasks, filler, events.clone(), &metrics, &standing);
+    let vips = Vips::default();
+    let needs = vips::Needs {
+        client: client.clone(),
+        cluster: cluster.clone(),
+        store: store.clone(),
+        records: records.clone(),
+        vips: vips.clone(),
+        events,
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+    };
+    share(tasks, needs);
 
     let binder = Binder {
         client,
@@ -141,12 +154,26 @@ pub fn start(
         metrics,
     };
     Ok(Answering {
-        rest: for_people(&binder),
+        rest: for_people(&binder, vips),
         extender: for_the_scheduler(binder, standing),
     })
 }
 
-fn for_people(binder: &Binder) -> Rest {
+/// Starts what looks after shared addresses.
+fn share(tasks: &mut Tasks, needs: vips::Needs) {
+    let (client, store, vips) = (
+        needs.client.clone(),
+        needs.store.clone(),
+        needs.vips.clone(),
+    );
+    let keeper = client.clone();
+    tasks.start(|stop| vips::peers::keep(keeper, stop));
+    tasks.start(|stop| vips.feed(client, store, stop));
+    let steward = Steward::new(needs);
+    tasks.start(|stop| steward.run(stop));
+}
+
+fn for_people(binder: &Binder, vips: Vips) -> Rest {
     let actions = Actions {
         client: binder.client.clone(),
         cluster: binder.cluster.clone(),
@@ -161,6 +188,7 @@ fn for_people(binder: &Binder) -> Rest {
         store: binder.store.clone(),
         cluster: binder.cluster.clone(),
         claims: binder.claims.clone(),
+        vips,
         actions,
         client: binder.client.clone(),
     }

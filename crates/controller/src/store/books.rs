@@ -84,6 +84,8 @@ pub type PoolKey = (String, String);
 struct Tally {
     /// By the place of the entry in the configuration.
     entries: Vec<u64>,
+    /// In what is set aside to be shared.
+    shared: u64,
     outside: u64,
 }
 
@@ -187,7 +189,7 @@ impl Books {
         &self.tally.entries
     }
 
-    /// How many records are in no entry of the configuration.
+    /// How many records the configuration has no place for.
     pub fn outside(&self) -> u64 {
         self.tally.outside
     }
@@ -199,10 +201,10 @@ impl Books {
         self.ledger.reconfigure(config);
         let mut tally = Tally {
             entries: vec![0; self.ledger.topology().config().entries().len()],
-            outside: 0,
+            ..Tally::default()
         };
         for record in self.ledger.records() {
-            *tally.place(&self.ledger, record.ip) += 1;
+            *tally.place(&self.ledger, record) += 1;
         }
         self.tally = tally;
         self.log.configured();
@@ -253,10 +255,9 @@ impl Books {
         if before != Some(&record) {
             self.log.changed(ip);
         }
-        if before.is_none() {
-            *self.tally.place(&self.ledger, ip) += 1;
-        }
+        *self.tally.place(&self.ledger, &record) += 1;
         if let Some(before) = before {
+            *self.tally.place(&self.ledger, before) -= 1;
             self.named.remove(&before.key, ip);
         }
         self.named.insert(&record.key, ip);
@@ -347,7 +348,7 @@ impl Books {
         self.bare.remove(&ip);
         if let Some(record) = self.ledger.forget(ip) {
             self.named.remove(&record.key, ip);
-            *self.tally.place(&self.ledger, ip) -= 1;
+            *self.tally.place(&self.ledger, &record) -= 1;
             self.log.changed(ip);
             self.lost(ip);
             self.tell(News::Freed(ip));
@@ -361,10 +362,11 @@ impl Books {
 }
 
 impl Tally {
-    fn place(&mut self, ledger: &Ledger, ip: IpAddr) -> &mut u64 {
-        match ledger.topology().entry_of(ip) {
+    fn place(&mut self, ledger: &Ledger, record: &Record) -> &mut u64 {
+        match ledger.topology().entry_of(record.ip) {
             Some(entry) => &mut self.entries[entry.position()],
-            None => &mut self.outside,
+            None if ledger.is_outside_for(&record.key, record.ip) => &mut self.outside,
+            None => &mut self.shared,
         }
     }
 }

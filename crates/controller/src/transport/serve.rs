@@ -1,8 +1,8 @@
 //! Takes connections, with TLS or without, and ends them when the process stops.
 //!
-//! Guarantees: a client that is slow or silent costs its own connection only. One
-//! address cannot take all connections, and the fuller it gets, the less time an
-//! idle one has.
+//! Guarantees: a client that is slow or silent costs its own connection only. One that
+//! is refused while it still sends gets to read why. One address cannot take all
+//! connections, and the fuller it gets, the less time an idle one has.
 
 use std::{
     collections::HashMap,
@@ -31,7 +31,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, error, warn};
 
-use super::tls::Secrets;
+use super::{linger::Lingering, tls::Secrets};
 
 /// How much clients may take.
 #[derive(Clone, Copy, Debug)]
@@ -216,6 +216,7 @@ async fn converse(
         // Where the system cannot do it, the number of connections is the limit.
         let _ = SockRef::from(&stream).set_tcp_user_timeout(manners.unread);
     }
+    let stream = Lingering::new(stream);
     let Some(secrets) = secrets else {
         return talk(TokioIo::new(stream), router, manners, stop).await;
     };

@@ -231,13 +231,21 @@ async fn a_pod_that_asks_differently_is_woken_once_for_each_change() {
     };
     scene.add(with(names::ARGS, "{nonsense")).await;
     settle().await;
-    assert_eq!(patches(&scene), 0, "it is new: the scheduler asks by itself");
+    assert_eq!(
+        patches(&scene),
+        0,
+        "it is new: the scheduler asks by itself"
+    );
     scene.add(with(names::ARGS, "{}")).await;
     settle().await;
     assert_eq!(patches(&scene), 1);
     scene.add(with(names::FAMILIES, "v4")).await;
     settle().await;
-    assert_eq!(patches(&scene), 2, "a wake is no change of what it asks for");
+    assert_eq!(
+        patches(&scene),
+        2,
+        "a wake is no change of what it asks for"
+    );
     scene.add(with(names::FAMILIES, "v4")).await;
     settle().await;
     assert_eq!(patches(&scene), 2);

@@ -81,6 +81,19 @@ pub fn gratuitous_request(mac: Mac, ip: Ipv4Addr) -> [u8; FRAME] {
     request(mac, ip, ip)
 }
 
+/// Answers a question, to whoever asked it: its target lives at `own`.
+pub fn reply(own: Mac, question: &Packet) -> [u8; FRAME] {
+    let mut frame = broadcast(Packet {
+        operation: Operation::Reply,
+        sender_mac: own,
+        sender_ip: question.target_ip,
+        target_mac: question.sender_mac,
+        target_ip: question.sender_ip,
+    });
+    frame[..6].copy_from_slice(&question.sender_mac.0);
+    frame
+}
+
 /// The packet in a frame; nothing if it is not an ARP request or reply for IPv4
 /// over Ethernet. Whatever follows the packet is padding.
 pub fn parse(frame: &[u8]) -> Option<Packet> {

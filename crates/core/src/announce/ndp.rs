@@ -106,6 +106,31 @@ pub fn advertisement(mac: Mac, ip: Ipv6Addr) -> Vec<u8> {
     .frame(mac)
 }
 
+/// Answers a question, to whoever asked it: its target lives at `own`. Who asked
+/// without an address is answered among all, see RFC 4861 section 7.2.4.
+pub fn answer(own: Mac, question: &Packet) -> Vec<u8> {
+    let is_probe = question.source.is_unspecified();
+    let (destination, flags) = if is_probe {
+        (ALL_NODES, OVERRIDE)
+    } else {
+        (question.source, SOLICITED | OVERRIDE)
+    };
+    let mut frame = Draft {
+        source: question.target,
+        destination,
+        kind: ADVERTISEMENT,
+        flags,
+        target: question.target,
+        option: Some((TARGET_OPTION, own)),
+    }
+    .frame(own);
+    if !is_probe {
+        let asker = question.link_mac.unwrap_or(question.frame_mac);
+        frame[..6].copy_from_slice(&asker.0);
+    }
+    frame
+}
+
 /// The group that whoever has `ip` listens to.
 pub fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = ip.octets();
@@ -178,7 +203,7 @@ pub fn parse(frame: &[u8]) -> Option<Packet> {
 /// A packet to be written.
 struct Draft {
     source: Ipv6Addr,
-    /// A group.
+    /// A group, or the frame is given its receiver afterwards.
     destination: Ipv6Addr,
     kind: u8,
     flags: u8,

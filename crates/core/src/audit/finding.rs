@@ -2,6 +2,7 @@
 
 use std::{fmt, net::IpAddr};
 
+use super::SharedFinding;
 use crate::{
     addr::name::{self, NameError},
     config::Problem,
@@ -114,7 +115,7 @@ pub enum Finding {
         ip: IpAddr,
         /// The key.
         key: HolderKey,
-        /// Whether another pod claims the address, so that it must not be freed.
+        /// Whether another pod claims or shows the address, so that it must not be freed.
         claimed: bool,
     },
     /// The record says that a pod runs with the address, and there is no such pod.
@@ -165,6 +166,9 @@ pub enum Finding {
         /// Who holds it.
         holder: HolderKey,
     },
+    /// Something does not fit with a shared address.
+    #[error(transparent)]
+    Shared(SharedFinding),
     /// Several pods claim one address.
     #[error("the annotations of several pods name it: {}", listed(.pods))]
     ClaimedTwice {
@@ -222,6 +226,7 @@ impl Finding {
             Self::RecordMissing { .. } => "RecordMissing",
             Self::AddressConflict { .. } => "AddressConflict",
             Self::ClaimedTwice { .. } => "ClaimedTwice",
+            Self::Shared(shared) => shared.reason(),
         }
     }
 
@@ -255,6 +260,7 @@ impl Finding {
             Self::UnreadableAnnotation { pod: name }
             | Self::RecordMissing { pod: name, .. }
             | Self::AddressConflict { pod: name, .. } => pod(name),
+            Self::Shared(shared) => shared.subject(),
         }
     }
 
@@ -288,7 +294,8 @@ impl Finding {
             | Self::UnreadableAnnotation { .. }
             | Self::RecordMissing { .. }
             | Self::AddressConflict { .. }
-            | Self::ClaimedTwice { .. } => None,
+            | Self::ClaimedTwice { .. }
+            | Self::Shared(_) => None,
         }
     }
 
@@ -320,7 +327,7 @@ impl Finding {
                 "take the label off if the pod is to have it, else delete the pod"
             }
             Self::PodGone { claimed: true, .. } => {
-                "another pod claims the address: look there first"
+                "another pod has the address in its annotation or status: look there first"
             }
             Self::StaleBinding { .. } => {
                 "the controller clears it; see its log if it stays, or release the address"
@@ -333,6 +340,7 @@ impl Finding {
                 "the controller adopts it as soon as the pod runs and shows it"
             }
             Self::ClaimedTwice { .. } => "delete the pod that does not hold the address",
+            Self::Shared(shared) => shared.advice(),
             Self::LabelsNotTrue(..) | Self::OutsideConfiguration { .. } | Self::PodGone { .. } => {
                 return None;
             }

@@ -33,6 +33,9 @@ impl Sight<'_> {
     /// wrong with a key makes the rest meaningless.
     fn holder(&self, record: &Record) -> Option<Finding> {
         let (ip, key) = (record.ip, record.key.clone());
+        if record.key.is_vip() {
+            return self.vip_of(record);
+        }
         let Some(parts) = record.key.parts() else {
             return (!record.reserved).then_some(Finding::ForeignKey { ip, key });
         };
@@ -49,7 +52,7 @@ impl Sight<'_> {
         let releases = record.policy == ReleasePolicy::OnDelete;
         match pod.filter(|pod| pod.life != Life::Finished) {
             None if releases => {
-                let claimed = self.claims.contains_key(&ip);
+                let claimed = self.claims.contains_key(&ip) || self.shown.contains(&ip);
                 Some(Finding::PodGone { ip, key, claimed })
             }
             // One that has finished still names itself, until the controller has looked.
@@ -73,7 +76,7 @@ impl Sight<'_> {
 
     fn labels(&self, record: &Record, content: &Content) -> Option<Finding> {
         let marks = &content.marks;
-        let is_outside = self.is_configured() && self.ledger.is_outside(record.ip);
+        let is_outside = self.ledger.is_taken_out_for(&record.key, record.ip);
         let differs = |note: &Option<String>, truth: &str| {
             // Records of galaxy have no annotations, which is fine.
             note.as_ref().is_some_and(|note| note != truth)

@@ -7,6 +7,7 @@ use super::*;
 use crate::{
     config::fixture,
     ipam::{attribute::Attribute, policy::ReleasePolicy},
+    vip::VipId,
 };
 
 /// What is looked at, in a form that a test can damage.
@@ -17,6 +18,7 @@ struct Scene {
     pods: Vec<Pod>,
     pools: Vec<Pool>,
     nodes: Vec<Node>,
+    vips: Option<Vec<Vip>>,
 }
 
 impl Scene {
@@ -27,6 +29,7 @@ impl Scene {
             pods: &self.pods,
             pools: &self.pools,
             nodes: &self.nodes,
+            vips: self.vips.as_deref(),
             everywhere: "kube-system",
             node_label: |node| (!node.is_empty()).then(|| format!("label-{node}")),
         })
@@ -96,10 +99,13 @@ fn run(scene: &mut Scene, number: u8, policy: ReleasePolicy) {
 }
 
 /// What each of the following damages: pods p0 and p1, a kept address, a reservation,
-/// and a pool of size 2 with its two spares.
+/// a pool of size 2 with its two spares, and a shared address.
 fn scene() -> Scene {
     let mut scene = Scene {
-        configuration: Some(fixture::T.into()),
+        configuration: Some(fixture::T.replace(
+            r#""ips": ["10.0.70.2~10.0.70.20"]"#,
+            r#""ips": ["10.0.70.2~10.0.70.20"], "shared": ["10.0.70.30~10.0.70.39"]"#,
+        )),
         records: Vec::new(),
         pods: Vec::new(),
         pools: vec![Pool {
@@ -112,6 +118,13 @@ fn scene() -> Scene {
             name: "n1".into(),
             address: Some([10, 0, 1, 5].into()),
         }],
+        vips: Some(vec![Vip {
+            id: VipId {
+                namespace: "shop".into(),
+                name: "web".into(),
+            },
+            addresses: vec![t5(30)],
+        }]),
     };
     run(&mut scene, 0, ReleasePolicy::OnDelete);
     run(&mut scene, 1, ReleasePolicy::Immutable);
@@ -126,6 +139,7 @@ fn scene() -> Scene {
         ReleasePolicy::Never,
         &nowhere,
     );
+    scene.hold(t5(30), "vip__shop_web_", ReleasePolicy::Never, &nowhere);
     let content = scene.content(RESERVED.into());
     content.reserved = true;
     content.marks.state = Some("Reserved".into());
@@ -143,7 +157,8 @@ const DAMAGES: &[Damage] = &[
     ("EntriesOverlap", |it| {
         let entry = r#"{"nodeSubnets": ["10.77.0.0/24"], "ips": ["10.0.70.20~10.0.70.21"],
             "subnet": "10.0.70.0/24", "gateway": "10.0.70.1"}"#;
-        it.configuration = Some(fixture::T.replace("\n]", &format!(",\n{entry}]")));
+        let text = it.configuration.as_ref().unwrap();
+        it.configuration = Some(text.replace("\n]", &format!(",\n{entry}]")));
     }),
     ("NodeNotConfigured", |it| {
         it.nodes[0].address = Some([192, 0, 2, 1].into());
@@ -237,6 +252,32 @@ const DAMAGES: &[Damage] = &[
     ("AddressConflict", |it| {
         it.pods[0].claimed = Some(vec![KEPT.into()]);
     }),
+    ("VirtualIPGone", |it| {
+        it.vips.as_mut().unwrap().clear();
+    }),
+    ("SharedRecordMissing", |it| {
+        it.records.retain(|record| record.name != "10.0.70.30");
+    }),
+    ("AddressTaken", |it| {
+        let vips = it.vips.as_mut().unwrap();
+        vips[0].addresses.push(KEPT.into());
+    }),
+    ("OutsideConfiguration", |it| {
+        // An address for pods is no place for a shared one.
+        let nowhere = Attribute::default();
+        it.hold(t5(15), "vip__shop_web_", ReleasePolicy::Never, &nowhere);
+    }),
+    ("OutsideConfiguration", |it| {
+        // And the other way round.
+        let nowhere = Attribute::default();
+        it.hold(t5(31), "sts_ns_b_b-0", ReleasePolicy::Never, &nowhere);
+    }),
+    ("LabelsNotTrue", |it| {
+        it.content(t5(30)).marks.outside = true;
+    }),
+    ("LabelsNotTrue", |it| {
+        it.content(t5(30)).marks.state = Some("Foreign".into());
+    }),
     ("ClaimedTwice", |it| {
         let pod = Pod {
             name: "q".into(),
@@ -299,6 +340,43 @@ fn only_what_no_pod_has_is_ever_freed() {
     scene.pods[0].name = "q".into();
     assert_eq!(scene.reasons(), ["PodGone", "AddressConflict"]);
     assert!(scene.audit().iter().all(|finding| finding.fix().is_none()));
+    // Its annotation does not say so, but what it runs with counts.
+    scene.pods[0].claimed = Some(Vec::new());
+    assert_eq!(scene.reasons(), ["PodGone"]);
+    assert!(scene.audit()[0].fix().is_none());
+    scene.pods[0].shown.clear();
+    assert!(scene.audit()[0].fix().is_some());
+}
+
+#[test]
+fn what_nobody_can_tell_about_shared_addresses_is_not_told() {
+    let mut scene = scene();
+    scene.vips = None;
+    assert_eq!(scene.audit(), []);
+    scene.records.retain(|record| record.name != "10.0.70.30");
+    assert_eq!(scene.audit(), []);
+}
+
+#[test]
+fn what_is_found_at_shared_addresses_is_told_in_words() {
+    let mut scene = scene();
+    let vip = &mut scene.vips.as_mut().unwrap()[0];
+    vip.addresses = vec![t5(31), KEPT.into()];
+    vip.id.name = "api".into();
+    let findings = scene.audit();
+    let told: Vec<String> = findings
+        .iter()
+        .map(|it| format!("{} {it}", it.subject()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "floatingip/10.0.70.30 it is held for VirtualIP shop/web, which is not there",
+            "virtualip/shop/api its status has 10.0.70.31, which has no record",
+            "virtualip/shop/api its status has 10.0.70.10, but \"sts_ns_a_a-0\" holds it",
+        ]
+    );
+    assert!(findings.iter().all(|finding| finding.fix().is_none()));
 }
 
 #[test]
@@ -339,6 +417,7 @@ proptest! {
     ) {
         let mut scene = scene();
         (scene.records, scene.pods) = (Vec::new(), Vec::new());
+        scene.vips = None;
         for (number, policy) in (0..).zip(policies) {
             run(&mut scene, number, policy);
         }

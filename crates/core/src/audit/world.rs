@@ -12,6 +12,7 @@ use crate::{
         ledger::Record,
         policy::ReleasePolicy,
     },
+    vip::VipId,
 };
 
 /// Everything that is compared.
@@ -27,6 +28,9 @@ pub struct World<'a> {
     pub pools: &'a [Pool],
     /// All nodes.
     pub nodes: &'a [Node],
+    /// All `VirtualIP` objects; `None` if nobody can tell, and then nothing is said
+    /// about them.
+    pub vips: Option<&'a [Vip]>,
     /// The namespace whose pools count for everybody.
     pub everywhere: &'a str,
     /// The label of a record for a node; none when it is for none.
@@ -123,6 +127,15 @@ pub struct Node {
     pub name: String,
     /// Its address.
     pub address: Option<IpAddr>,
+}
+
+/// A `VirtualIP` object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vip {
+    /// Which.
+    pub id: VipId,
+    /// The addresses that it was granted.
+    pub addresses: Vec<IpAddr>,
 }
 
 impl Content {

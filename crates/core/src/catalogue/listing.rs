@@ -3,19 +3,17 @@
 //! A list is one ascending sequence; a page of the list turned round is a piece of the
 //! sequence, turned round.
 
-use std::{net::IpAddr, ops::Range};
-
-use jiff::Timestamp;
+use std::{borrow::Cow, net::IpAddr, ops::Range};
 
 use super::{
     Catalogue, Item, Page, Query, Sort,
     four::{Fours, Order},
-    line::Line,
+    order::{Field, Lines},
     sieve::Sieve,
     six::Sixes,
-    text::{Name, TextKey, octets},
+    text::{TextKey, octets},
 };
-use crate::{addr::IpSet, ipam::policy::ReleasePolicy};
+use crate::addr::IpSet;
 
 /// An address of a list, before anybody needs more of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,17 +41,15 @@ pub(super) fn page(catalogue: &Catalogue, query: &Query) -> Page {
         query,
         sieve,
     };
-    let texts = &catalogue.texts;
-    let parts = |line| texts.parts(line);
     let (slots, total) = match query.sort {
         Sort::Ip => listing.by_address(Order::Number),
         Sort::IpText => listing.by_address(Order::Text),
-        Sort::Pod => listing.by_field(&Name::of(""), |line| Name::of(parts(line).pod)),
-        Sort::Namespace => listing.by_field(&Name::of(""), |line| Name::of(parts(line).namespace)),
-        Sort::App => listing.by_field(&Name::of(""), |line| Name::of(parts(line).app)),
-        Sort::Node => listing.by_field(&Name::of(""), |line| Name::of(texts.node(line))),
-        Sort::Policy => listing.by_field(&ReleasePolicy::OnDelete, |line| line.policy),
-        Sort::Since => listing.by_field(&Timestamp::MIN, |line| line.updated),
+        Sort::Pod => listing.by_field(Field::Pod),
+        Sort::Namespace => listing.by_field(Field::Namespace),
+        Sort::App => listing.by_field(Field::App),
+        Sort::Node => listing.by_field(Field::Node),
+        Sort::Policy => listing.by_field(Field::Policy),
+        Sort::Since => listing.by_field(Field::Since),
     };
     let item = |slot| match slot {
         Slot::Held(line) => catalogue.lines[place(line)].item(),
@@ -92,7 +88,7 @@ pub(super) fn place(number: u32) -> usize {
     usize::try_from(number).expect("the line is in memory")
 }
 
-impl<'a> Listing<'a> {
+impl Listing<'_> {
     /// All in the order of their addresses.
     fn by_address(&self, order: Order) -> (Vec<Slot>, u64) {
         let (fours, sixes) = self.families(&self.held);
@@ -126,18 +122,18 @@ impl<'a> Listing<'a> {
     }
 
     /// All in the order of something that records have. Free addresses have the
-    /// `least` there is, and come after records that have no more.
-    fn by_field<K: Ord>(&self, least: &K, field: impl Fn(&'a Line) -> K) -> (Vec<Slot>, u64) {
-        let lines = &self.catalogue.lines;
-        let (mut without, mut with) = (Vec::new(), Vec::new());
-        for &line in &self.held {
-            let value = field(&lines[place(line)]);
-            if value > *least {
-                with.push((value, line));
-            } else {
-                without.push(line);
-            }
-        }
+    /// least there is, and come after records that have no more.
+    fn by_field(&self, field: Field) -> (Vec<Slot>, u64) {
+        let Catalogue {
+            lines,
+            texts,
+            orders,
+            ..
+        } = self.catalogue;
+        let sorted = self.admitted(orders.of(field, Lines { lines, texts }));
+        let least = field.least();
+        let without = |line: &u32| field.value(texts, &lines[place(*line)]) <= least;
+        let (without, with) = sorted.split_at(sorted.partition_point(without));
         let (fours, sixes) = self.families(&[]);
         let counts = [
             without.len() as u64,
@@ -154,12 +150,27 @@ impl<'a> Listing<'a> {
             start += count;
             part
         });
-        let without = without[places(a)].iter();
-        let mut slots: Vec<Slot> = without.map(|line| Slot::Held(*line)).collect();
+        let held = |lines: &[u32]| lines.iter().copied().map(Slot::Held).collect::<Vec<_>>();
+        let mut slots = held(&without[places(a)]);
         slots.extend(fours.slice(Order::Number, b));
         slots.extend(sixes.slice(Order::Number, places(c)));
-        slots.extend(piece_of(with, places(d)).map(|(_, line)| Slot::Held(line)));
+        slots.extend(held(&with[places(d)]));
         (slots, total)
+    }
+
+    /// Those of all lines that are in the list, in the same order.
+    fn admitted<'b>(&self, sorted: &'b [u32]) -> Cow<'b, [u32]> {
+        if self.held.len() == sorted.len() {
+            return Cow::Borrowed(sorted);
+        }
+        let mut in_list = vec![false; sorted.len()];
+        for line in &self.held {
+            in_list[place(*line)] = true;
+        }
+        let admitted = sorted.iter().filter(|line| in_list[place(**line)]);
+        let mut lines = Vec::with_capacity(self.held.len());
+        lines.extend(admitted);
+        Cow::Owned(lines)
     }
 
     /// These lines, and what is free and in the list.

@@ -2,6 +2,7 @@ use super::*;
 use crate::config::fixture;
 
 mod huge;
+mod kept;
 mod model;
 
 fn ip(text: &str) -> IpAddr {

@@ -31,7 +31,7 @@ pub(super) struct Text {
 /// How long the parts of a key are, with zeros for what it does not have. The pod is
 /// the rest. Only keys of pods and workloads have an app.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cuts {
+pub(super) struct Cuts {
     pool: u16,
     kind: u16,
     namespace: u16,
@@ -89,6 +89,12 @@ impl Texts {
             line.text.start = start;
         }
         *self = Self { all, dead: 0 };
+    }
+
+    /// How many bytes all texts have, also those of lines that are gone.
+    #[cfg(test)]
+    pub fn size(&self) -> usize {
+        self.all.len()
     }
 
     /// All texts of a line, in small letters.
@@ -154,7 +160,7 @@ impl Texts {
 
 impl Cuts {
     /// Where to cut a key; `None` if it is too long to say.
-    fn of(key: &str) -> Option<Self> {
+    pub fn of(key: &str) -> Option<Self> {
         let parts = KeyParts::of(key).unwrap_or_default();
         let length = |text: &str| u16::try_from(text.len()).ok();
         Some(Self {
@@ -165,7 +171,8 @@ impl Cuts {
         })
     }
 
-    fn parts(self, key: &str) -> KeyParts<'_> {
+    /// The parts of the key that these cuts were made for.
+    pub fn parts(self, key: &str) -> KeyParts<'_> {
         let mut rest = key;
         let mut cut = |length: u16| {
             let (part, after) = rest.split_at(length.into());

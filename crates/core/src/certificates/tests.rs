@@ -127,3 +127,21 @@ fn clients_that_look_now_and_then_trust_every_certificate() {
     }
     assert!((55..65).contains(&changes), "{changes}");
 }
+
+#[test]
+fn what_a_clock_that_was_ahead_has_made_is_made_anew() {
+    // Within what certificates begin early, clocks may differ.
+    let hour = SignedDuration::from_hours(1);
+    let wanted = names(&["a"]);
+    assert!(matches!(
+        decide(Some(&held(0, 10)), &wanted, at(10) - hour),
+        Decision::Keep { .. }
+    ));
+    let made = issue(Some(&held(0, 100)), &["a"], at(10));
+    assert_eq!((made.why, made.signer), (Why::NotBegun, Signer::Present));
+    assert_eq!(made.names, names(&["a", "b"]));
+    // Nobody trusts what such an authority signs.
+    let made = issue(Some(&held(100, 100)), &["a"], at(10));
+    assert_eq!((made.why, made.signer), (Why::NotBegun, Signer::New));
+    assert_eq!(made.why.reason(), "CertificateNotBegun");
+}

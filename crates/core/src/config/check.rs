@@ -9,11 +9,13 @@ use std::{collections::BTreeMap, net::IpAddr};
 use ipnet::IpNet;
 
 use super::{
-    entry::{Attachment, Entry},
+    entry::{Attachment, Entry, Shared},
     parse::Draft,
     problem::{Fault, LeftOut, Problem},
 };
 use crate::addr::{IpRange, IpSet};
+
+mod shared;
 
 /// The highest VLAN that can be used; 4095 is reserved.
 const MAX_VLAN: u16 = 4094;
@@ -30,6 +32,7 @@ pub(super) fn entries(drafts: Vec<Draft>, problems: &mut Vec<Problem>) -> Vec<En
     let entries = drafts.filter_map(|draft| entry(draft, problems)).collect();
     let mut entries = without_overlaps(entries, problems);
     remove_gateways(&mut entries, &gateways, problems);
+    shared::without_overlaps(&mut entries, problems);
     entries
 }
 
@@ -57,14 +60,22 @@ fn entry(draft: Draft, problems: &mut Vec<Problem>) -> Option<Entry> {
     };
     let network = attachment.network();
     check.gateway(gateway, network);
-    let ranges = check.families(draft.ranges, gateway);
+    let ranges = check.families("ips", draft.ranges, gateway);
     check.inside(&ranges, gateway, network);
     check.order(&ranges);
     let mut addresses = ranges.into_iter().collect();
-    check.special(&mut addresses, network);
+    check.special("ips", &mut addresses, network);
+    let shared = draft.shared.unwrap_or_default();
+    let ranges = check.families("shared", shared.ranges, gateway);
+    let mut shared = Shared {
+        addresses: check.shared_inside(ranges, gateway, network),
+        namespaces: shared.namespaces,
+    };
+    check.special("shared", &mut shared.addresses, network);
     check.usable.then_some(Entry {
         index: draft.index,
         addresses,
+        shared,
         attachment,
     })
 }
@@ -90,12 +101,17 @@ impl Check<'_> {
     }
 
     /// The ranges of the gateway's family.
-    fn families(&mut self, mut ranges: Vec<IpRange>, gateway: IpAddr) -> Vec<IpRange> {
+    fn families(
+        &mut self,
+        field: &'static str,
+        mut ranges: Vec<IpRange>,
+        gateway: IpAddr,
+    ) -> Vec<IpRange> {
         ranges.retain(|&range| {
             let fits = range.is_v4() == gateway.is_ipv4();
             if !fits {
                 let fault = Fault::RangeFamily { range, gateway };
-                self.drop_addresses(fault, range.into());
+                self.drop_addresses(field, fault, range.into());
             }
             fits
         });
@@ -104,7 +120,7 @@ impl Check<'_> {
 
     fn inside(&mut self, ranges: &[IpRange], gateway: IpAddr, network: IpNet) {
         for &range in ranges {
-            if !(network.contains(&range.first()) && network.contains(&range.last())) {
+            if !is_inside(range, network) {
                 let prefix_len = network.prefix_len();
                 self.refuse(Fault::RangeOutsideSubnet {
                     range,
@@ -126,18 +142,18 @@ impl Check<'_> {
     }
 
     /// Takes out the addresses that the network keeps for itself.
-    fn special(&mut self, addresses: &mut IpSet, network: IpNet) {
+    fn special(&mut self, field: &'static str, addresses: &mut IpSet, network: IpNet) {
         if let Some(ip) = network_address(network)
             && addresses.remove(ip)
         {
             let fault = Fault::NetworkInIps { ip, network };
-            self.drop_addresses(fault, IpRange::single(ip).into());
+            self.drop_addresses(field, fault, IpRange::single(ip).into());
         }
         if let Some(ip) = broadcast_address(network)
             && addresses.remove(ip)
         {
             let fault = Fault::BroadcastInIps { ip, network };
-            self.drop_addresses(fault, IpRange::single(ip).into());
+            self.drop_addresses(field, fault, IpRange::single(ip).into());
         }
     }
 
@@ -150,8 +166,8 @@ impl Check<'_> {
         self.report(field, fault, Some(LeftOut::Entry));
     }
 
-    fn drop_addresses(&mut self, fault: Fault, addresses: IpSet) {
-        self.report("ips", fault, Some(LeftOut::Addresses(addresses)));
+    fn drop_addresses(&mut self, field: &'static str, fault: Fault, addresses: IpSet) {
+        self.report(field, fault, Some(LeftOut::Addresses(addresses)));
     }
 
     fn report(&mut self, field: &'static str, fault: Fault, left_out: Option<LeftOut>) {
@@ -197,22 +213,29 @@ fn remove_gateways(
     problems: &mut Vec<Problem>,
 ) {
     for entry in entries {
-        // Only gateways between the ends can be inside.
-        let ends = (entry.addresses.first(), entry.addresses.last());
-        let (Some(first), Some(last)) = ends else {
-            continue;
-        };
-        for (&gateway, &of) in gateways.range(first..=last) {
-            if entry.addresses.remove(gateway) {
-                problems.push(Problem {
-                    entry: Some(entry.index),
-                    field: Some("ips"),
-                    fault: Fault::GatewayInIps { gateway, of },
-                    left_out: Some(LeftOut::Addresses(IpRange::single(gateway).into())),
-                });
+        let members = [
+            ("ips", &mut entry.addresses),
+            ("shared", &mut entry.shared.addresses),
+        ];
+        for (field, addresses) in members {
+            // Only gateways between the ends can be inside.
+            let (Some(first), Some(last)) = (addresses.first(), addresses.last()) else {
+                continue;
+            };
+            for (&gateway, &of) in gateways.range(first..=last) {
+                if addresses.remove(gateway) {
+                    let fault = Fault::GatewayInIps { gateway, of };
+                    let left_out = LeftOut::Addresses(IpRange::single(gateway).into());
+                    let problem = Problem::in_field(entry.index, field, fault, Some(left_out));
+                    problems.push(problem);
+                }
             }
         }
     }
+}
+
+fn is_inside(range: IpRange, network: IpNet) -> bool {
+    network.contains(&range.first()) && network.contains(&range.last())
 }
 
 /// The address without host bits, where it is not one for hosts: point-to-point

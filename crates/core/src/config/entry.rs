@@ -17,7 +17,16 @@ use crate::addr::IpSet;
 pub struct Entry {
     pub(super) index: usize,
     pub(super) addresses: IpSet,
+    pub(super) shared: Shared,
     pub(super) attachment: Attachment,
+}
+
+/// What an entry sets aside for addresses that several pods share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shared {
+    pub addresses: IpSet,
+    /// `None` for all.
+    pub namespaces: Option<BTreeSet<String>>,
 }
 
 /// What every address of an entry shares: how a pod with it is attached.
@@ -57,6 +66,22 @@ impl Entry {
         &self.addresses
     }
 
+    /// The addresses that several pods may share; no pod gets one of them for itself.
+    pub fn shared(&self) -> &IpSet {
+        &self.shared.addresses
+    }
+
+    /// The namespaces that may have the shared addresses; `None` for all.
+    pub fn allowed_namespaces(&self) -> Option<&BTreeSet<String>> {
+        self.shared.namespaces.as_ref()
+    }
+
+    /// Whether a namespace may have the shared addresses.
+    pub fn allows(&self, namespace: &str) -> bool {
+        let allowed = self.allowed_namespaces();
+        allowed.is_none_or(|names| names.contains(namespace))
+    }
+
     /// The gateway of the pods.
     pub fn gateway(&self) -> IpAddr {
         self.attachment.gateway
@@ -94,15 +119,26 @@ impl Attachment {
 impl Serialize for Entry {
     /// Compat: galaxy's form and order of members. `vlan` is left out when 0,
     /// `subnet` is the computed network, and a range of one address has no `~`.
+    /// What galaxy does not know comes last, and only when it is there.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let tagged = self.vlan() != 0;
-        let mut out = serializer.serialize_struct("Entry", 4 + usize::from(tagged))?;
+        let shares = !self.shared().is_empty();
+        let names = self.allowed_namespaces();
+        let more = [tagged, shares, names.is_some()];
+        let members = 4 + more.into_iter().filter(|there| *there).count();
+        let mut out = serializer.serialize_struct("Entry", members)?;
         out.serialize_field("nodeSubnets", self.node_subnets())?;
         out.serialize_field("ips", &self.addresses)?;
         out.serialize_field("subnet", &self.network())?;
         out.serialize_field("gateway", &self.gateway())?;
         if tagged {
             out.serialize_field("vlan", &self.vlan())?;
+        }
+        if shares {
+            out.serialize_field("shared", self.shared())?;
+        }
+        if let Some(names) = names {
+            out.serialize_field("allowedNamespaces", names)?;
         }
         out.end()
     }

@@ -18,10 +18,19 @@ pub(super) struct Draft {
     pub index: usize,
     pub node_subnets: BTreeSet<IpNet>,
     pub ranges: Vec<IpRange>,
+    /// In any order; `None` when it cannot be told who may have which.
+    pub shared: Option<SharedDraft>,
     /// Only the length of the mask counts, and the family it is for.
     pub subnet: IpNet,
     pub gateway: IpAddr,
     pub vlan: u16,
+}
+
+/// What is set aside for addresses that several pods share.
+#[derive(Debug, Default)]
+pub(super) struct SharedDraft {
+    pub ranges: Vec<IpRange>,
+    pub namespaces: Option<BTreeSet<String>>,
 }
 
 /// The entries of a text that could be parsed, in the order of the text.
@@ -82,17 +91,19 @@ fn draft(index: usize, raw: &RawValue, problems: &mut Vec<Problem>) -> Option<Dr
     let subnet = members.subnet();
     let gateway = members.gateway();
     let vlan = members.decode("vlan");
+    let shared = members.shared();
     Some(Draft {
         index,
         node_subnets: node_subnets.ok()?,
         ranges: ranges.ok()?,
+        shared,
         subnet: subnet.ok()?,
         gateway: gateway.ok()?,
         vlan: vlan.ok()?.unwrap_or_default(),
     })
 }
 
-/// The entry cannot be used, and the problem has been reported.
+/// The entry, or what it shares, cannot be used, and the problem has been reported.
 struct Unusable;
 
 /// The members of one entry.
@@ -135,6 +146,57 @@ impl Members<'_, '_> {
             range.map_err(|error| self.refuse("ips", Fault::InvalidRange(error)))
         };
         all(texts.iter().map(&mut range))
+    }
+
+    /// galaxy ignores both members, so no mistake in them costs the entry. But none
+    /// may let somebody have an address who is not meant to, either.
+    fn shared(&mut self) -> Option<SharedDraft> {
+        let ranges = self.shared_ranges();
+        let namespaces = self.namespaces();
+        Some(SharedDraft {
+            ranges: ranges.ok()?,
+            namespaces: namespaces.ok()?,
+        })
+    }
+
+    fn shared_ranges(&mut self) -> Result<Vec<IpRange>, Unusable> {
+        let texts = self.own_list("shared")?.unwrap_or_default();
+        let mut range = |text: &String| {
+            let range = text.parse();
+            range.map_err(|error| self.without_shared("shared", Fault::InvalidRange(error)))
+        };
+        all(texts.iter().map(&mut range))
+    }
+
+    fn namespaces(&mut self) -> Result<Option<BTreeSet<String>>, Unusable> {
+        let field = "allowedNamespaces";
+        let Some(names) = self.own_list(field)? else {
+            return Ok(None);
+        };
+        let mut checked = |name: String| {
+            if is_namespace(&name) {
+                return Ok(name);
+            }
+            Err(self.without_shared(field, Fault::InvalidNamespace(name)))
+        };
+        all(names.into_iter().map(&mut checked)).map(Some)
+    }
+
+    /// A list that galaxy does not know.
+    fn own_list(&mut self, field: &'static str) -> Result<Option<Vec<String>>, Unusable> {
+        match self.object.get::<Vec<Option<String>>>(field) {
+            Ok(members) => Ok(members.map(|it| self.not_null(field, it, &LeftOut::Null))),
+            Err(error) => {
+                let fault = Fault::InvalidJson(error.to_string());
+                Err(self.without_shared(field, fault))
+            }
+        }
+    }
+
+    /// What the entry shares cannot be used; the rest of it can.
+    fn without_shared(&mut self, field: &'static str, fault: Fault) -> Unusable {
+        self.report(field, fault, Some(LeftOut::Shared));
+        Unusable
     }
 
     fn subnet(&mut self) -> Result<IpNet, Unusable> {
@@ -192,6 +254,15 @@ impl Members<'_, '_> {
         self.problems
             .push(Problem::in_field(self.index, field, fault, left_out));
     }
+}
+
+/// Whether Kubernetes would have a namespace of that name (RFC 1123).
+fn is_namespace(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends = [name.bytes().next(), name.bytes().last()];
+    name.len() <= 63
+        && ends.into_iter().all(|end| end.is_some_and(plain))
+        && name.bytes().all(|byte| plain(byte) || byte == b'-')
 }
 
 /// Collects after a look at every item, while `collect` alone would stop at the

@@ -151,6 +151,19 @@ pub enum Fault {
         /// The other entry, which comes first in the text.
         with: usize,
     },
+    /// An address is to be shared by pods and is something else already.
+    #[error("{addresses} is among {member} of entry [{with}] too")]
+    SharedOverlap {
+        /// The addresses in both.
+        addresses: IpSet,
+        /// The member that keeps them: `ips` or `shared`.
+        member: &'static str,
+        /// The entry that keeps them.
+        with: usize,
+    },
+    /// No namespace can have this name.
+    #[error("invalid namespace: {0:?}")]
+    InvalidNamespace(String),
     /// There is no such VLAN.
     #[error("vlan {0} is above 4094")]
     VlanTooHigh(u16),
@@ -165,6 +178,8 @@ pub enum LeftOut {
     Null,
     /// These addresses.
     Addresses(IpSet),
+    /// All addresses that the entry sets aside for sharing.
+    Shared,
 }
 
 /// Why a configuration was not accepted: at least one problem.
@@ -202,6 +217,8 @@ impl Fault {
             Self::NetworkInIps { .. } => "NetworkInIps",
             Self::BroadcastInIps { .. } => "BroadcastInIps",
             Self::EntriesOverlap { .. } => "EntriesOverlap",
+            Self::SharedOverlap { .. } => "SharedOverlap",
+            Self::InvalidNamespace(_) => "InvalidNamespace",
             Self::VlanTooHigh(_) => "VlanTooHigh",
         }
     }
@@ -235,6 +252,7 @@ impl fmt::Display for LeftOut {
             Self::Entry => write!(out, "the entry"),
             Self::Null => write!(out, "the null"),
             Self::Addresses(addresses) => write!(out, "{addresses}"),
+            Self::Shared => write!(out, "the shared addresses"),
         }
     }
 }

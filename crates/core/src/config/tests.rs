@@ -8,6 +8,7 @@ use super::{
 };
 
 mod problems;
+mod shared;
 
 /// An entry that is sound unless `members`, which come last, break it.
 fn one(members: &str) -> String {

@@ -17,7 +17,7 @@ use std::{
 use ipnet::IpNet;
 
 use super::{AddressConfig, Entry, EntryId};
-use crate::addr::canonical;
+use crate::addr::{IpSet, canonical};
 
 /// An address configuration prepared for questions about nodes and addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,24 +28,32 @@ pub struct Topology {
     subnets: Vec<(IpNet, Vec<EntryId>)>,
     /// Which lengths node subnets have, the longest first.
     lengths: BTreeSet<Reverse<u8>>,
-    /// The ranges in ascending order: first and last address, and the entry.
-    owners: Vec<(IpAddr, IpAddr, EntryId)>,
+    /// The ranges for pods.
+    owners: Owners,
+    /// The same for addresses that several pods share.
+    sharers: Owners,
 }
+
+/// Ranges in ascending order that do not overlap: first and last address, and the entry.
+type Owners = Vec<(IpAddr, IpAddr, EntryId)>;
 
 impl Topology {
     /// Prepares a configuration.
     pub fn new(config: AddressConfig) -> Self {
         let mut subnets = BTreeMap::<_, Vec<_>>::new();
-        let mut owners = Vec::new();
+        let (mut owners, mut sharers) = (Owners::new(), Owners::new());
         for (id, entry) in config.enumerate() {
             for &subnet in entry.node_subnets() {
                 subnets.entry(subnet).or_default().push(id);
             }
-            for range in entry.addresses().ranges() {
-                owners.push((range.first(), range.last(), id));
-            }
+            let all = |addresses: &IpSet, owners: &mut Owners| {
+                owners.extend(addresses.ranges().map(|it| (it.first(), it.last(), id)));
+            };
+            all(entry.addresses(), &mut owners);
+            all(entry.shared(), &mut sharers);
         }
         owners.sort_unstable();
+        sharers.sort_unstable();
         Self {
             lengths: subnets
                 .keys()
@@ -54,6 +62,7 @@ impl Topology {
             config,
             subnets: subnets.into_iter().collect(),
             owners,
+            sharers,
         }
     }
 
@@ -96,11 +105,13 @@ impl Topology {
     /// The entry that a pod address belongs to; `None` when the address is
     /// outside the configuration.
     pub fn entry_of(&self, ip: IpAddr) -> Option<EntryId> {
-        let ip = canonical(ip);
-        let after = self.owners.partition_point(|(first, ..)| *first <= ip);
-        let (_, last, id) = self.owners[after.checked_sub(1)?];
-        // IPv4 sorts before IPv6, so this holds between families as well.
-        (ip <= last).then_some(id)
+        owner(&self.owners, ip)
+    }
+
+    /// The entry that sets an address aside to be shared; `None` when none does. Such an
+    /// address has no [`entry_of`](Topology::entry_of): no pod gets it for itself.
+    pub fn shared_of(&self, ip: IpAddr) -> Option<EntryId> {
+        owner(&self.sharers, ip)
     }
 
     /// The subnets whose nodes may host a pod address; `None` when the address
@@ -113,6 +124,14 @@ impl Topology {
         let found = self.subnets.binary_search_by(|(net, _)| net.cmp(&subnet));
         found.ok()
     }
+}
+
+fn owner(owners: &Owners, ip: IpAddr) -> Option<EntryId> {
+    let ip = canonical(ip);
+    let after = owners.partition_point(|(first, ..)| *first <= ip);
+    let (_, last, id) = owners[after.checked_sub(1)?];
+    // IPv4 sorts before IPv6, so this holds between families as well.
+    (ip <= last).then_some(id)
 }
 
 #[cfg(test)]

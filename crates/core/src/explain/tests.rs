@@ -317,3 +317,37 @@ fn nodes_are_told_by_reason() {
         [(elsewhere(1), 2), (NodeRefusal::NoAddressLeft, 1)]
     );
 }
+
+#[test]
+fn a_shared_address_goes_with_its_object() {
+    let text = fixture::T.replace(
+        r#""ips": ["10.0.70.2~10.0.70.20"]"#,
+        r#""ips": ["10.0.70.3~10.0.70.20"], "shared": ["10.0.70.2", "10.0.70.30"]"#,
+    );
+    let mut ledger = Ledger::new(fixture::config(&text));
+    ledger.observe(record("vip__shop_web_", Never, ""));
+    let facts = Facts {
+        sighting: GONE,
+        workload: None,
+        unreadable: false,
+    };
+    let account = |ledger: &Ledger, ip: &str| Account::of(ledger, ip.parse().unwrap(), &facts);
+    let held = account(&ledger, IP);
+    assert_eq!(held.why.reason(), "Shared");
+    assert_eq!(
+        held.sentences(),
+        [
+            "It is shared: VirtualIP shop/web has it for its pods.",
+            "So since 2026-01-02T03:04:05Z.",
+            "What would release it: the end of its VirtualIP, or that this asks for other addresses.",
+        ]
+    );
+    let free = account(&ledger, "10.0.70.30");
+    assert_eq!(free.why.reason(), "SharedFree");
+    assert_eq!(free.end, None);
+    assert!(!is_releasable(&"vip__shop_web_".into(), "", true, GONE));
+    // Where it is not set aside any more, that is told.
+    ledger.reconfigure(fixture::t());
+    assert_eq!(account(&ledger, IP).sentences().len(), 4);
+    assert_eq!(account(&ledger, IP).why.reason(), "Shared");
+}

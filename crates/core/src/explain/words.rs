@@ -25,6 +25,9 @@ pub fn told(cause: Cause) -> &'static str {
 
 /// Who a key stands for, in words.
 pub fn holder(key: &HolderKey) -> String {
+    if let Some(vip) = key.vip() {
+        return format!("VirtualIP {}/{}", vip.namespace, vip.name);
+    }
     let Some(parts) = key.parts() else {
         return format!("{:?}", key.as_str());
     };

@@ -4,6 +4,7 @@
 //! [pool__<pool>_]<kind>_<namespace>_<app>_<pod>     a pod
 //! <kind>_<namespace>_<app>_                         the spares of an app
 //! pool__<pool>_                                     the spares of an IP pool
+//! vip__<namespace>_<name>_                          a shared address
 //! ```
 //!
 //! `_` separates because no Kubernetes name has it. Where a part can have it
@@ -18,6 +19,7 @@ pub use pool::{PoolName, PoolNameError};
 
 mod kind;
 mod pool;
+mod vip;
 
 /// The start of keys that belong to an IP pool.
 const POOL: &str = "pool__";
@@ -61,7 +63,7 @@ pub struct Holder {
 
 /// Why a key cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{part} {text:?} contains \"_\", which separates the parts of a holder key")]
+#[error("{part} {}", fault(.text))]
 pub struct KeyError {
     /// Which part it is.
     pub part: &'static str,
@@ -190,7 +192,8 @@ impl HolderKey {
         self.group_key().is_some_and(|group| group == *self)
     }
 
-    /// Whether the key has no form that floe or galaxy would give it.
+    /// Whether the key names neither pod, workload nor pool. Such a one is of a
+    /// [shared address](HolderKey::vip), or has no form that floe or galaxy would give it.
     pub fn is_opaque(&self) -> bool {
         !self.0.is_empty() && self.parts().is_none()
     }
@@ -238,6 +241,14 @@ pub fn pod_index(pod: &str) -> Option<u64> {
     let digits = pod.rsplit('-').next()?;
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| digits.parse().ok()).flatten()
+}
+
+/// What is wrong with a part.
+fn fault(text: &str) -> String {
+    if text.is_empty() {
+        return "is empty".into();
+    }
+    format!("{text:?} contains \"_\", which separates the parts of a holder key")
 }
 
 /// A key without an app is opaque: its parts would build another key.

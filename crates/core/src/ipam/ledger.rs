@@ -167,15 +167,30 @@ impl Ledger {
         self.groups.get(key)
     }
 
-    /// Whether an address is in no entry of the configuration.
+    /// Whether no entry of the configuration has an address for pods.
     pub fn is_outside(&self, ip: IpAddr) -> bool {
         self.topology.entry_of(ip).is_none()
+    }
+
+    /// Whether no entry of the configuration has an address for such a holder: what is
+    /// set aside to be shared is for shared addresses, and the rest is for pods.
+    pub fn is_outside_for(&self, key: &HolderKey, ip: IpAddr) -> bool {
+        if key.is_vip() {
+            self.topology.shared_of(ip).is_none()
+        } else {
+            self.is_outside(ip)
+        }
     }
 
     /// Whether an address was taken out of the configuration. While nothing at all
     /// is configured nobody can tell, and none was.
     pub fn is_taken_out(&self, ip: IpAddr) -> bool {
         !self.topology.config().entries().is_empty() && self.is_outside(ip)
+    }
+
+    /// The same for such a holder, see [`Ledger::is_outside_for`].
+    pub fn is_taken_out_for(&self, key: &HolderKey, ip: IpAddr) -> bool {
+        !self.topology.config().entries().is_empty() && self.is_outside_for(key, ip)
     }
 
     /// Whether an address is configured, without record and promised to nobody.

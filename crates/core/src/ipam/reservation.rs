@@ -59,10 +59,10 @@ pub fn key(purpose: Option<&str>) -> Result<HolderKey, PurposeError> {
 }
 
 /// Whether a record is nothing but a reservation: no pod has it, or is to get it
-/// again.
+/// again, and it is no shared address.
 pub fn is_reservation(record: &Record) -> bool {
     let pod = record.key.parts().map_or("", |parts| parts.pod);
-    record.reserved && record.is_idle() && pod.is_empty()
+    record.reserved && record.is_idle() && pod.is_empty() && !record.key.is_vip()
 }
 
 fn is_fine(byte: u8) -> bool {
@@ -119,5 +119,6 @@ mod tests {
         assert!(!is_reservation(&record("pool__reserved_", "", false)));
         assert!(!is_reservation(&record("pool__reserved_", "u", true)));
         assert!(!is_reservation(&record("sts_ns_a_a-0", "", true)));
+        assert!(!is_reservation(&record("vip__ns_a_", "", true)));
     }
 }

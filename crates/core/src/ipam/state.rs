@@ -17,6 +17,8 @@ pub enum State {
     Spare,
     /// An administrator has reserved it.
     Reserved,
+    /// It is shared by several pods: a `VirtualIP` has it.
+    Shared,
     /// Its record has a key that neither floe nor galaxy would give it.
     Foreign,
 }
@@ -33,7 +35,9 @@ impl State {
 
     /// The state of an address that is not reserved.
     pub fn of_holding(key: &HolderKey, is_idle: bool) -> Self {
-        if !is_idle {
+        if key.is_vip() {
+            Self::Shared
+        } else if !is_idle {
             Self::Bound
         } else if key.is_group() {
             Self::Spare
@@ -52,6 +56,7 @@ impl State {
             Self::Kept => "Kept",
             Self::Spare => "Spare",
             Self::Reserved => "Reserved",
+            Self::Shared => "Shared",
             Self::Foreign => "Foreign",
         }
     }
@@ -95,6 +100,14 @@ mod tests {
             (record("pool__p_sts_ns_a_a-0", "", "", false), State::Kept),
             (record("sts_ns_a_", "", "", false), State::Spare),
             (record("pool__p_", "", "", false), State::Spare),
+            (record("vip__shop_web_", "", "", false), State::Shared),
+            (
+                record("vip__shop_web_", "node", "uid", false),
+                State::Shared,
+            ),
+            (record("vip__shop_web_", "", "", true), State::Reserved),
+            (record("vip__shop_", "", "", false), State::Spare),
+            (record("vip__shop_a_b_", "", "", false), State::Foreign),
             (record("?", "", "", false), State::Foreign),
             (record("", "", "", false), State::Foreign),
             (record(pod, "node", "uid", true), State::Reserved),

@@ -177,6 +177,10 @@ fn decide(attachment: &Attachment, seen: Option<&Seen>, here: Here<'_>) -> Verdi
         return Verdict::Report(Oddity::RecordGone);
     };
     let moved = || Verdict::TakeOff(seen.clone());
+    // Whichever pod it is, what was attached with it is not how a shared address is served.
+    if seen.key.is_vip() {
+        return moved();
+    }
     let elsewhere = !seen.node.is_empty() && seen.node != here.node;
     // The name of a node alone takes an address off only if this node's is sure.
     let by_node = || {

@@ -1,5 +1,6 @@
 //! Addresses of links.
 
+mod lent;
 mod moved;
 
 use std::net::IpAddr;
@@ -105,6 +106,10 @@ fn header(family: u8, length: u8, flags: u8, scope: u8, link: u32) -> [u8; 8] {
 }
 
 fn new(seen: &Seen) -> Request {
+    message(seen, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
+}
+
+fn message(seen: &Seen, how: i32) -> Request {
     let Address {
         link, net, scope, ..
     } = seen.address;
@@ -117,8 +122,7 @@ fn new(seen: &Seen) -> Request {
         flags |= NO_PREFIX_ROUTE;
     }
     let header = header(family_of(ip), net.prefix_len(), 0, scope, link);
-    let exclusive = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    Request::new(libc::RTM_NEWADDR, exclusive, &header)
+    Request::new(libc::RTM_NEWADDR, how, &header)
         .put_ip(libc::IFA_LOCAL, ip)
         .put_ip(libc::IFA_ADDRESS, seen.peer.unwrap_or(ip))
         .put_u32(IFA_FLAGS, flags)

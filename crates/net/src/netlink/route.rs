@@ -1,5 +1,6 @@
 //! Routes.
 
+pub mod lead;
 pub mod moved;
 
 use std::net::IpAddr;

@@ -35,7 +35,7 @@ const BUFFER: usize = 32 * 1024;
 
 const ERROR_WORDS: u16 = 1;
 
-/// A socket of the routing family.
+/// A socket to one part of the kernel.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
@@ -62,12 +62,18 @@ pub(super) enum Fault {
 }
 
 impl Socket {
+    /// Opens one for links, addresses and routes.
     pub fn open() -> Result<Self, NetlinkError> {
+        Self::open_for(SockProtocol::NetlinkRoute)
+    }
+
+    /// Opens one for another part of the kernel.
+    pub fn open_for(part: SockProtocol) -> Result<Self, NetlinkError> {
         let fd = socket(
             AddressFamily::Netlink,
             SockType::Raw,
             SockFlag::SOCK_CLOEXEC,
-            SockProtocol::NetlinkRoute,
+            part,
         )
         .map_err(io::Error::from)?;
         setsockopt(&fd, sockopt::ReceiveTimeout, &PATIENCE).map_err(io::Error::from)?;

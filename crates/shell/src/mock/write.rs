@@ -84,6 +84,15 @@ impl State {
         if object == *old {
             return success(old);
         }
+        // What waits only for its finalizers goes with the last of them.
+        let meta = &object["metadata"];
+        let finalizers = meta["finalizers"].as_array();
+        let is_over = !meta["deletionTimestamp"].is_null() && finalizers.is_none_or(Vec::is_empty);
+        if is_over && !old["metadata"]["finalizers"].is_null() {
+            let key = self.key_of(place, meta["name"].as_str().unwrap());
+            self.remove(place, &key.unwrap());
+            return success(&object);
+        }
         success(&self.store(place, object))
     }
 

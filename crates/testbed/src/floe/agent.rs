@@ -31,6 +31,8 @@ pub fn install_example(cluster: &Cluster) -> Result<()> {
 fn roll_out(cluster: &Cluster) -> Result<()> {
     let mut image = Image::empty();
     image
+        // Rules of shared addresses. The last program is the one that is started.
+        .program(Path::new("/usr/sbin/nft"), "usr/sbin/nft")?
         .program(&sibling_program("floe-agent")?, "floe-agent")?
         .copy(&sibling_program("floe-cni")?, "floe-cni");
     let digest = image

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Ip;
+use super::{Ip, SharedExplanation, VipRefusal};
 
 /// What to explain: exactly one of both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
@@ -43,6 +43,14 @@ pub struct IpExplanation {
     /// What would release it, in words; none when nothing would, or it is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_by: Option<String>,
+    /// If it is shared by several pods: which of them has it, and what would move it.
+    /// Left out for callers who may not see its `VirtualIP`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<SharedExplanation>,
+    /// Each `VirtualIP` that asks for it and does not get it. Left out for callers who
+    /// may not list them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_to: Vec<VipRefusal>,
 }
 
 /// Everything about a pod.

@@ -62,6 +62,8 @@ pub enum State {
     Spare,
     /// An administrator has reserved it.
     Reserved,
+    /// It is shared by several pods: a `VirtualIP` has it.
+    Shared,
     /// Its record has a key that neither floe nor galaxy would give it.
     Foreign,
 }

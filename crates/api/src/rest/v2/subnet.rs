@@ -42,6 +42,13 @@ pub struct Subnet {
     pub reserved: u64,
     /// How many have a record that makes no sense.
     pub foreign: u64,
+    /// Its ranges that are set aside to be shared by several pods. They do not count
+    /// for the other figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared_ranges: Vec<String>,
+    /// How many addresses of those a `VirtualIP` has.
+    #[serde(default)]
+    pub shared: u64,
     /// Whose nodes can have pods with them.
     pub node_subnets: Vec<NodeSubnet>,
 }

@@ -30,12 +30,21 @@ async fn only_controllers_that_are_ready_are_asked_at_the_port_they_name() {
         failure.to_string(),
         "no controller of floe runs in namespace kube-system"
     );
+    let mut going = controller("going", "True", &json!([]));
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    server.put(PODS, going);
+    let mut evicted = controller("evicted", "False", &json!([]));
+    evicted["status"]["phase"] = json!("Failed");
+    server.put(PODS, evicted);
+    let failure = found(&server).await.unwrap_err();
+    assert!(failure.leaves_nobody_to_ask(), "{failure}");
     server.put(PODS, controller("a", "False", &json!([])));
     let failure = found(&server).await.unwrap_err();
     assert_eq!(
         failure.to_string(),
         "none of the 1 controllers of floe in namespace kube-system is ready"
     );
+    assert!(!failure.leaves_nobody_to_ask(), "it will be");
     let ports = json!([
         { "name": "health", "containerPort": 8080 }, { "name": "api", "containerPort": 9999 },
     ]);

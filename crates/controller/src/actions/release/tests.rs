@@ -179,6 +179,32 @@ async fn what_another_one_has_or_nobody_or_an_administrator_is_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shared_address_stays_whatever_is_wished() {
+    let scene = Scene::start(|server| {
+        server.put(FIPS, fip(IP, "vip__shop_web_", 2, ""));
+        server.put(FIPS, reserved("10.0.70.3", "vip__shop_web_"));
+    })
+    .await;
+    let wishes = [
+        wish(IP, None),
+        wish(IP, Some("vip__shop_web_")),
+        wish(IP, Some(KEY)),
+        wish("10.0.70.3", None),
+    ];
+    assert_eq!(reasons(&scene, &wishes).await, ["SharedAddress"; 4]);
+    let result = release(&scene, IP, KEY).await;
+    assert_eq!(
+        refusal(result),
+        "releasable is false, ip is shared by VirtualIP shop/web"
+    );
+    let ips = ["10.0.70.3".parse().unwrap()];
+    let results = scene.actions().unreserve(&ips, false).await;
+    assert_eq!(results[0].as_ref().unwrap_err().reason(), "SharedAddress");
+    assert_eq!(scene.server.objects(FIPS).len(), 2);
+    assert_eq!(scene.server.count(&Method::DELETE, "floatingips"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_that_somebody_changes_meanwhile_stays() {
     let scene = Scene::start(|server| {
         server.put(FIPS, fip(IP, KEY, 2, ""));

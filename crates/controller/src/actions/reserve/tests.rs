@@ -100,3 +100,13 @@ async fn who_is_faster_has_the_address() {
     scene.server.fault(Method::POST, "floatingips", Fault::Lose);
     assert_eq!(reserve(&scene, &["10.0.70.3"], false).await, ["Reserved"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_a_pod_runs_with_is_not_reserved_although_it_has_no_record() {
+    let scene = Scene::start(|_| ()).await;
+    let running = ips(&[IP]);
+    scene.store.change(|books| books.runs_with("u", &running));
+    assert_eq!(reserve(&scene, &[IP], true).await, ["PodRuns"]);
+    assert_eq!(reserve(&scene, &[IP], false).await, ["PodRuns"]);
+    assert!(scene.server.objects(FIPS).is_empty());
+}

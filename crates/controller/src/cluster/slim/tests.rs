@@ -10,6 +10,8 @@ fn the_names_are_those_of_the_core() {
         names::ARGS,
         names::FAMILIES,
         REVISION,
+        CALICO_SHARED,
+        FLOE_SHARED,
     ];
     let annotations: BTreeMap<&str, &str> = all.into_iter().map(|name| (name, "x")).collect();
     let pod: PodObject = serde_json::from_value(json!({
@@ -27,7 +29,7 @@ fn what_nobody_looks_at_is_dropped() {
     let pod: PodObject = serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": "p", "labels": { "a": "b" }, "annotations": { "c": "d" },
+            "name": "p", "annotations": { "c": "d" }, "generateName": "p-",
             "managedFields": [{ "manager": "m", "fieldsV1": { "f:x": {} } }],
         },
         "spec": { "containers": null, "volumes": [1, 2] },
@@ -35,7 +37,7 @@ fn what_nobody_looks_at_is_dropped() {
     }))
     .unwrap();
     let meta = pod.metadata;
-    assert_eq!(meta.labels, None);
+    assert_eq!(meta.generate_name, None);
     assert_eq!(meta.managed_fields, None);
     assert_eq!(meta.annotations, Some(BTreeMap::new()));
     assert!(pod.spec.containers.is_empty());

@@ -50,6 +50,11 @@ impl Registry {
         self.book().silent = true;
     }
 
+    /// Ada's token is good no more.
+    pub fn revoke(&self) {
+        self.book().revoked = true;
+    }
+
     fn book(&self) -> std::sync::MutexGuard<'_, Book> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,7 +128,7 @@ async fn a_token_is_asked_for_once_a_minute_and_a_bad_one_again_soon() {
     reviewer.who("ada-token").await.unwrap();
     assert_eq!(registry.asked(), (3, 0));
     // A token that is good no more is refused within a minute.
-    registry.book().revoked = true;
+    registry.revoke();
     advance(Duration::from_secs(54)).await;
     reviewer.who("ada-token").await.unwrap();
     advance(Duration::from_secs(1)).await;
@@ -182,8 +187,7 @@ async fn the_rights_of_one_are_not_those_of_another() {
     let registry = Registry::allowing(&["list floatingips"]);
     let reviewer = Reviewer::new(registry.client());
     for (token, allowed) in [("ada-token", true), ("bob-token", false)] {
-        let person = reviewer.who(token).await.unwrap();
-        let caller = Caller::known(person, reviewer.clone());
+        let caller = Caller::with_token(token, reviewer.clone()).await.unwrap();
         assert_eq!(caller.may(&Access::ips("list")).await.is_ok(), allowed);
         assert!(caller.may(&Access::ips("delete")).await.is_err());
     }

@@ -1,18 +1,18 @@
 //! Bodies are read into memory here, within limits of size and time.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, header},
 };
 use futures::StreamExt as _;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::Refusal;
+use super::{
+    Refusal,
+    shares::{Share, Shares},
+};
 
 /// The largest body.
 pub const LARGEST: usize = 1024 * 1024;
@@ -23,6 +23,10 @@ pub const BODY: Duration = Duration::from_secs(10);
 /// How much of bodies is in memory at once, in kibibytes.
 const ROOM: usize = 64 * 1024;
 
+/// How much of it one caller may have. Whoever has any token of the cluster gets as far
+/// as here.
+const SHARE: usize = ROOM / 8;
+
 /// How much of a body that is too long is read and thrown away. Many clients do not
 /// look for an answer before they have sent all.
 const DISCARDED: usize = 8 * LARGEST;
@@ -32,22 +36,23 @@ const DISCARD: Duration = Duration::from_secs(2);
 
 /// Where bodies are.
 #[derive(Clone)]
-pub struct Room(Arc<Semaphore>);
+pub struct Room(Shares);
 
 impl Default for Room {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ROOM)))
+        Self(Shares::new(ROOM, SHARE))
     }
 }
 
 impl Room {
-    /// Reads a body. Room is taken for what has come so far, and until the permit
-    /// is dropped; so a client that sends nothing takes none.
+    /// Reads the body of a caller. Room is taken for what has come so far, until the
+    /// share is dropped; so a client that sends nothing takes none.
     pub async fn read(
         &self,
+        caller: Option<&str>,
         headers: &HeaderMap,
         body: Body,
-    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+    ) -> Result<(Bytes, Option<Share>), Refusal> {
         let length = headers
             .get(header::CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -60,7 +65,7 @@ impl Room {
         }
         let deadline = Instant::now() + BODY;
         let mut chunks = body.into_data_stream();
-        let (mut whole, mut held) = (Vec::new(), None::<OwnedSemaphorePermit>);
+        let (mut whole, mut held) = (Vec::new(), None::<Share>);
         loop {
             let chunk = timeout_at(deadline, chunks.next()).await;
             let Some(chunk) = chunk.map_err(|_| Refusal::Slow)? else {
@@ -72,15 +77,9 @@ impl Room {
                 return Err(Refusal::TooLarge);
             }
             whole.extend_from_slice(&chunk);
-            let kibibytes = whole.len().div_ceil(1024);
-            let more = kibibytes - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-            let more = u32::try_from(more).unwrap_or(u32::MAX);
-            let more = Arc::clone(&self.0).try_acquire_many_owned(more);
-            let more = more.map_err(|_| Refusal::Overloaded)?;
-            match &mut held {
-                Some(held) => held.merge(more),
-                None => held = Some(more),
-            }
+            let held = held.get_or_insert_with(|| self.0.of(caller));
+            let fits = held.up_to(whole.len().div_ceil(1024));
+            fits.ok_or(Refusal::Overloaded)?;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A follower's way to the leader: whole calls there, and answers back as they come.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
@@ -10,6 +10,7 @@ use axum::{
     },
     response::Response,
 };
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use hyper_util::client::legacy;
 use tokio::time::timeout;
 
@@ -22,6 +23,10 @@ const DETOUR: Duration = Duration::from_secs(2);
 /// How long a change may take before its caller is told that it takes too long. It goes
 /// on at the leader.
 const CHANGE: Duration = Duration::from_mins(5);
+
+/// How long the rest of an answer may stay away. Streams of changes say something more
+/// often than that, so a leader that is silent for longer is gone.
+const SILENCE: Duration = Duration::from_secs(45);
 
 /// What is about one connection only, RFC 9110 section 7.6.1, and what the client
 /// and the server of each connection say themselves.
@@ -97,8 +102,21 @@ impl Forwarder {
         *request.headers_mut() = headers;
         let mut answer = self.0.client().request(request).await?;
         strip(answer.headers_mut());
-        Ok(answer.map(Body::new))
+        Ok(answer.map(|body| heard(Body::new(body))))
     }
+}
+
+/// A body that breaks off when nothing comes any more: the host of the leader may be
+/// gone without a word, and the caller would wait for ever.
+fn heard(body: Body) -> Body {
+    let chunks = body.into_data_stream().map_err(io::Error::other);
+    let chunks = stream::try_unfold(chunks, async |mut chunks| {
+        match timeout(SILENCE, chunks.next()).await {
+            Ok(chunk) => Ok(chunk.transpose()?.map(|chunk| (chunk, chunks))),
+            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+        }
+    });
+    Body::from_stream(chunks)
 }
 
 fn strip(headers: &mut HeaderMap) {
@@ -111,5 +129,35 @@ fn strip(headers: &mut HeaderMap) {
         .collect();
     for name in OF_ONE_CONNECTION.iter().chain(&named) {
         headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_breaks_off_when_the_leader_falls_silent() {
+        let some = stream::iter([Ok::<_, io::Error>("a"), Ok("b")]);
+        let mut chunks = heard(Body::from_stream(some.chain(stream::pending()))).into_data_stream();
+        assert_eq!(chunks.next().await.unwrap().unwrap(), "a");
+        assert_eq!(chunks.next().await.unwrap().unwrap(), "b");
+        let begin = Instant::now();
+        assert!(chunks.next().await.unwrap().is_err());
+        assert_eq!(begin.elapsed(), SILENCE);
+        assert!(chunks.next().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_ends_or_breaks_is_passed_on_as_it_is() {
+        let whole = stream::iter([Ok::<_, io::Error>("a")]);
+        let mut chunks = heard(Body::from_stream(whole)).into_data_stream();
+        assert_eq!(chunks.next().await.unwrap().unwrap(), "a");
+        assert!(chunks.next().await.is_none());
+        let broken = stream::iter([Err::<&str, _>(io::Error::other("gone"))]);
+        let mut chunks = heard(Body::from_stream(broken)).into_data_stream();
+        assert!(chunks.next().await.unwrap().is_err());
     }
 }

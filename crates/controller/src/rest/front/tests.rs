@@ -4,6 +4,7 @@ use axum::{
     Extension,
     body::{Bytes, to_bytes},
     extract::Path,
+    response::IntoResponse as _,
     routing::{get, post},
 };
 use floe_shell::stop::{self, Stopper};
@@ -13,7 +14,10 @@ use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::rest::access::{Access, tests::Registry};
+use crate::{
+    rest::access::{Access, tests::Registry},
+    store::Store,
+};
 
 mod network;
 
@@ -30,6 +34,7 @@ const WARM: Warmth = Warmth {
 struct Setup {
     router: Router,
     front: Front,
+    metrics: Metrics,
     /// Nobody else keeps it.
     _standing: watch::Sender<Standing>,
     warmth: watch::Sender<Warmth>,
@@ -49,18 +54,19 @@ fn setup_with(registry: Option<&Registry>, standing: Standing, peers: Peers) -> 
     let warmth = watch::Sender::new(WARM);
     let (stopper, stop) = stop::channel();
     let reviewer = registry.map(|registry| Reviewer::new(registry.client()));
-    let front = Front::new(
-        reviewer,
-        standing.subscribe(),
-        warmth.subscribe(),
-        peers,
-        stop,
-    );
+    let metrics = Metrics::default();
+    let replica = Replica {
+        standing: standing.subscribe(),
+        warmth: warmth.subscribe(),
+        metrics: metrics.clone(),
+    };
+    let front = Front::new(reviewer, replica, peers, stop);
     let leave = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
     let changes = watch::Sender::new(0);
     Setup {
         router: front.clone().before(routes(&leave, &changes)),
         front,
+        metrics,
         _standing: standing,
         warmth,
         stopper,
@@ -349,6 +355,92 @@ async fn a_thousand_slow_bodies_keep_nobody_else_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_caller_cannot_take_the_room_of_all_bodies() {
+    let registry = Registry::default();
+    let setup = setup(Some(&registry), Standing::Leading);
+    // All but the end of a large body.
+    let almost = || {
+        let most = Bytes::from(vec![b' '; body::LARGEST - 1]);
+        let most = stream::iter([Ok::<_, axum::Error>(most)]);
+        change_of("x", Body::from_stream(most.chain(stream::pending())))
+    };
+    let mut slow = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (router, request) = (setup.router.clone(), almost());
+        slow.spawn(async move { ask(&router, request).await.status() });
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let answer = refused(&setup.router, change_of("x", "more")).await;
+    assert_eq!(answer, (503, "Overloaded".into()));
+    let mut other = change_of("x", "more");
+    let token = "Bearer bob-token".parse().unwrap();
+    other.headers_mut().insert("authorization", token);
+    assert_eq!(text(ask(&setup.router, other).await).await, "4 bytes");
+    while let Some(status) = slow.join_next().await {
+        assert_eq!(status.unwrap(), 408);
+    }
+    // His share is his again.
+    assert_eq!(
+        ask(&setup.router, change_of("x", "more")).await.status(),
+        200
+    );
+}
+
+#[tokio::test]
+async fn calls_are_counted_by_their_route_and_refusals_by_their_reason() {
+    let registry = Registry::allowing(&["list floatingips"]);
+    let setup = setup(Some(&registry), Standing::Leading);
+    let calls = [
+        get_of("/v2/ips?page=1", Some("ada-token")),
+        get_of("/v2/ips?page=2", Some("ada-token")),
+        get_of("/v2/ips", Some("bob-token")),
+        get_of("/v2/ips", None),
+        get_of("/metrics", None),
+        get_of("/v2/of-my-own", Some("ada-token")),
+        change_of("one", "x"),
+        change_of("another", "x"),
+        change_of("broken", ""),
+        Request::builder()
+            .method("INVENT")
+            .uri("/of-my-own")
+            .body(Body::empty())
+            .unwrap(),
+    ];
+    for call in calls {
+        ask(&setup.router, call).await;
+    }
+    assert_eq!(
+        figures(&setup.metrics),
+        [
+            r#"floe_api_calls_total{route="/metrics",method="GET",status="200"} 1"#,
+            r#"floe_api_calls_total{route="/v2/change/{what}",method="POST",status="200"} 2"#,
+            r#"floe_api_calls_total{route="/v2/change/{what}",method="POST",status="500"} 1"#,
+            r#"floe_api_calls_total{route="/v2/ips",method="GET",status="200"} 2"#,
+            r#"floe_api_calls_total{route="/v2/ips",method="GET",status="401"} 1"#,
+            r#"floe_api_calls_total{route="/v2/ips",method="GET",status="403"} 1"#,
+            r#"floe_api_calls_total{route="other",method="GET",status="404"} 1"#,
+            r#"floe_api_calls_total{route="other",method="other",status="404"} 1"#,
+            r#"floe_api_refusals_total{reason="Forbidden"} 1"#,
+            r#"floe_api_refusals_total{reason="InternalError"} 1"#,
+            r#"floe_api_refusals_total{reason="PathNotFound"} 2"#,
+            r#"floe_api_refusals_total{reason="Unauthenticated"} 1"#,
+        ]
+    );
+}
+
+/// What was counted of calls, sorted.
+fn figures(metrics: &Metrics) -> Vec<String> {
+    let standing = watch::channel(Standing::Leading).1;
+    let registry = metrics.registry(Store::default(), standing);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("floe_api_"));
+    let mut lines: Vec<_> = lines.map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_beyond_the_limit_are_refused_and_a_stop_waits_for_changes() {
     let setup = setup(None, Standing::Leading);
     setup.leave.forget_permits(Semaphore::MAX_PERMITS);
@@ -370,6 +462,11 @@ async fn calls_beyond_the_limit_are_refused_and_a_stop_waits_for_changes() {
     setup.leave.add_permits(CALLS as usize);
     setup.front.empty().await;
     assert_eq!(*setup.changes.borrow(), CALLS as usize);
+    // Nobody has waited for the answers, but they count.
+    let done = r#"floe_api_calls_total{route="/v2/change/{what}",method="POST",status="200"} 128"#;
+    while !figures(&setup.metrics).contains(&done.to_owned()) {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -408,4 +505,23 @@ async fn followers_of_changes_have_their_own_limit_and_end_with_the_process() {
     for mut chunks in streams {
         assert!(chunks.next().await.is_none());
     }
+}
+
+#[tokio::test]
+async fn one_caller_cannot_take_the_places_of_all_followers() {
+    let registry = Registry::default();
+    let setup = setup(Some(&registry), Standing::Leading);
+    let mut streams = Vec::new();
+    for _ in 0..WATCHES_OF_ONE {
+        let answer = ask(&setup.router, get_of("/v2/watch", Some("ada-token"))).await;
+        assert_eq!(answer.status(), 200);
+        streams.push(answer);
+    }
+    let answer = refused(&setup.router, get_of("/v2/watch", Some("ada-token"))).await;
+    assert_eq!(answer, (503, "TooManyWatches".into()));
+    let other = ask(&setup.router, get_of("/v2/watch", Some("bob-token"))).await;
+    assert_eq!(other.status(), 200);
+    streams.pop();
+    let again = ask(&setup.router, get_of("/v2/watch", Some("ada-token"))).await;
+    assert_eq!(again.status(), 200);
 }

@@ -87,6 +87,8 @@ fn all_operations_are_told_once_with_all_that_can_happen() {
             "get /v2/pools/{namespace}/{name}",
             "put /v2/pools/{namespace}/{name}",
             "get /v2/subnets",
+            "get /v2/vips",
+            "get /v2/vips/{namespace}/{name}",
             "get /v2/watch",
         ]
     );

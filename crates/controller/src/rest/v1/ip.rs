@@ -35,6 +35,9 @@ mod query;
 /// What galaxy prints for a record that has no time, and for a free address.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
 
+/// The reason, for figures, of all that galaxy's rules do not let go.
+const NOT_RELEASABLE: &str = "NotReleasable";
+
 /// `GET /v1/ip`
 pub async fn list(
     State(rest): State<Rest>,
@@ -42,7 +45,8 @@ pub async fn list(
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Result<Json<IpPage>, Refusal> {
     caller.may(&Access::ips("list")).await?;
-    let Query(parameters) = query.map_err(|it| Refusal::bad_request(it.body_text()))?;
+    let Query(parameters) =
+        query.map_err(|it| Refusal::bad_request("InvalidParameter", it.body_text()))?;
     let asked = Asked::of(&parameters);
     let page = rest.directory.page(&asked.query());
     Ok(Json(answer(&rest, &asked, &page)))
@@ -60,7 +64,10 @@ pub async fn release(
     let mut addresses = Vec::with_capacity(ips.len());
     for v1::Ip { ip, .. } in &ips {
         let address = addr::parse(ip);
-        let invalid = || Refusal::bad_request(format!("{ip:?} is not a valid ip"));
+        let invalid = || {
+            let why = format!("{ip:?} is not a valid ip");
+            Refusal::bad_request("InvalidParameter", why)
+        };
         addresses.push(address.ok_or_else(invalid)?);
     }
     let mut reasons: Vec<Option<String>> = Vec::with_capacity(ips.len());
@@ -74,12 +81,19 @@ pub async fn release(
             app: &ip.app_name,
             pod: &ip.pod_name,
         };
-        let refusal = judge(&rest, false, &holder).refusal();
+        // No holder that galaxy can name has a shared one.
+        let shared = rest.actions.shared(*address);
+        let (refusal, counted) = match &shared {
+            Some(error) => (Some(error.galaxy_text()), error.reason()),
+            None => (judge(&rest, false, &holder).refusal(), NOT_RELEASABLE),
+        };
         if refusal.is_none() {
             wishes.push(Wish {
                 ip: *address,
                 key: Some(HolderKey::lookup(&holder)),
             });
+        } else {
+            rest.actions.metrics.api_refused(counted);
         }
         reasons.push(refusal);
     }

@@ -3,7 +3,10 @@
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, State, rejection::BytesRejection},
+    extract::{
+        Path, State,
+        rejection::{BytesRejection, PathRejection},
+    },
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -15,12 +18,13 @@ use crate::{
     rest::{
         Rest,
         access::{Access, Caller},
+        setting::{MaySet, SetError},
     },
     store::EVERYWHERE,
 };
 
-/// How often a pool is set again when somebody else was faster.
-const TRIES: usize = 5;
+/// The name of a pool, as it is in the path.
+type Name = Result<Path<String>, PathRejection>;
 
 /// What is said when addresses lack.
 const NOT_ENOUGH: &str = "No enough IPs";
@@ -29,8 +33,9 @@ const NOT_ENOUGH: &str = "No enough IPs";
 pub async fn get(
     State(rest): State<Rest>,
     caller: Caller,
-    Path(name): Path<String>,
+    name: Name,
 ) -> Result<Json<PoolAnswer>, Refusal> {
+    let Path(name) = name?;
     caller.may(&Access::pool("get", EVERYWHERE, &name)).await?;
     let pool = rest.actions.pool(&existing(&name)?).await?;
     let pool = pool.ok_or_else(|| missing(&name))?;
@@ -49,8 +54,9 @@ pub async fn get(
 pub async fn delete(
     State(rest): State<Rest>,
     caller: Caller,
-    Path(name): Path<String>,
+    name: Name,
 ) -> Result<Json<Answer>, Refusal> {
+    let Path(name) = name?;
     let access = Access::pool("delete", EVERYWHERE, &name);
     caller.may(&access).await?;
     rest.actions.delete_pool(&existing(&name)?).await?;
@@ -63,25 +69,19 @@ pub async fn set(
     caller: Caller,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
+    let wanted = parse::<Pool>(body);
+    // Who may not set it is not told what is wrong with the body either. Without a name
+    // he must have the right for all pools.
+    let name = wanted.as_ref().map_or("", |pool| pool.name.as_str());
+    let rights = MaySet::of(&caller, EVERYWHERE, name).await?;
     let Pool {
         name,
         size,
         pre_allocate_ip,
-    } = parse(body)?;
+    } = wanted?;
     let id = PoolId::new(EVERYWHERE, &name)?;
     let settings = Settings::new(size, pre_allocate_ip)?;
-    let mut tries = TRIES;
-    loop {
-        let before = rest.actions.pool(&id).await?;
-        let verb = if before.is_some() { "update" } else { "create" };
-        caller.may(&Access::pool(verb, EVERYWHERE, &name)).await?;
-        tries -= 1;
-        match rest.actions.set_pool(&id, before, settings).await {
-            Err(PoolError::Conflict { .. }) if tries > 0 => {}
-            Err(error) => return Err(error.into()),
-            Ok(_) => break,
-        }
-    }
+    rights.set(&rest.actions, &id, settings).await?;
     if !pre_allocate_ip {
         return Ok(Json(fine()).into_response());
     }
@@ -104,9 +104,18 @@ impl From<PoolError> for Refusal {
         if let PoolError::Missing { name } = &error {
             missing(name)
         } else if error.is_callers_fault() {
-            Self::bad_request(error)
+            Self::bad_request(error.reason(), error)
         } else {
-            Self::server_error(error)
+            Self::server_error(error.reason(), error)
+        }
+    }
+}
+
+impl From<SetError> for Refusal {
+    fn from(error: SetError) -> Self {
+        match error {
+            SetError::Denied(denied) => denied.into(),
+            SetError::Pool(error) => error.into(),
         }
     }
 }
@@ -117,7 +126,7 @@ fn existing(name: &str) -> Result<PoolId, Refusal> {
 }
 
 fn missing(name: &str) -> Refusal {
-    Refusal::not_found(format_args!("pool {name}"))
+    Refusal::not_found("PoolNotFound", format_args!("pool {name}"))
 }
 
 fn fine() -> Answer {

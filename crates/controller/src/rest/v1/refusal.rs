@@ -3,9 +3,11 @@
 use std::fmt;
 
 use axum::{
-    Json,
     body::Bytes,
-    extract::{Request, rejection::BytesRejection},
+    extract::{
+        Request,
+        rejection::{BytesRejection, PathRejection},
+    },
     http::{
         HeaderMap, Method, StatusCode,
         header::{ACCEPT, CONTENT_TYPE},
@@ -16,7 +18,7 @@ use axum::{
 use floe_api::rest::v1::Answer;
 use serde::de::DeserializeOwned;
 
-use crate::rest::access::Denied;
+use crate::rest::{access::Denied, refused::refused};
 
 const JSON: &str = "application/json";
 
@@ -24,30 +26,35 @@ const JSON: &str = "application/json";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     status: StatusCode,
+    /// For figures; galaxy's bodies have none.
+    reason: &'static str,
     message: String,
 }
 
 impl Refusal {
     /// The caller has asked for something that cannot be.
-    pub fn bad_request(why: impl fmt::Display) -> Self {
+    pub fn bad_request(reason: &'static str, why: impl fmt::Display) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
+            reason,
             message: format!("bad request: {why}"),
         }
     }
 
     /// There is no such thing.
-    pub fn not_found(what: impl fmt::Display) -> Self {
+    pub fn not_found(reason: &'static str, what: impl fmt::Display) -> Self {
         Self {
             status: StatusCode::NOT_FOUND,
+            reason,
             message: format!("not found: {what}"),
         }
     }
 
     /// It does not work now.
-    pub fn server_error(why: impl fmt::Display) -> Self {
+    pub fn server_error(reason: &'static str, why: impl fmt::Display) -> Self {
         Self {
             status: StatusCode::INTERNAL_SERVER_ERROR,
+            reason,
             message: format!("server error: {why}"),
         }
     }
@@ -58,9 +65,16 @@ impl From<Denied> for Refusal {
         let status = StatusCode::from_u16(denied.status());
         Self {
             status: status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            reason: denied.reason(),
             // In the form that the front gives to its refusals.
             message: format!("{}: {denied}", denied.reason()),
         }
+    }
+}
+
+impl From<PathRejection> for Refusal {
+    fn from(rejection: PathRejection) -> Self {
+        Self::bad_request("InvalidParameter", rejection.body_text())
     }
 }
 
@@ -70,20 +84,31 @@ impl IntoResponse for Refusal {
             code: self.status.as_u16(),
             message: self.message,
         };
-        (self.status, Json(answer)).into_response()
+        refused(self.status, self.reason, &answer)
     }
 }
 
 /// Reads a body.
 pub fn parse<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
     let body = body.map_err(|rejection| match rejection.status() {
-        StatusCode::BAD_REQUEST => Refusal::bad_request(rejection.body_text()),
+        StatusCode::BAD_REQUEST => Refusal::bad_request("BodyBroken", rejection.body_text()),
         status => Refusal {
             status,
+            reason: "BodyTooLarge",
             message: rejection.body_text(),
         },
     })?;
-    serde_json::from_slice(&body).map_err(Refusal::bad_request)
+    let malformed = |error| Refusal::bad_request("MalformedBody", error);
+    serde_json::from_slice(&body).map_err(malformed)
+}
+
+/// The path is one of the API, the method is not.
+pub async fn wrong_method() -> Refusal {
+    Refusal {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        reason: "MethodNotAllowed",
+        message: "method not allowed: the header Allow has those that are".into(),
+    }
 }
 
 /// Refuses bodies that are no JSON, and callers that do not take any.
@@ -91,6 +116,7 @@ pub async fn speaks_json(request: Request, next: Next) -> Response {
     if *request.method() == Method::POST && !brings_json(request.headers()) {
         let refusal = Refusal {
             status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            reason: "UnsupportedMediaType",
             message: format!("unsupported media type: Content-Type must be {JSON}"),
         };
         return refusal.into_response();
@@ -98,6 +124,7 @@ pub async fn speaks_json(request: Request, next: Next) -> Response {
     if !takes_json(request.headers()) {
         let refusal = Refusal {
             status: StatusCode::NOT_ACCEPTABLE,
+            reason: "NotAcceptable",
             message: format!("not acceptable: answers are {JSON}"),
         };
         return refusal.into_response();

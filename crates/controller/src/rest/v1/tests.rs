@@ -10,7 +10,10 @@ use super::router;
 use crate::{
     claims::scene::PODS,
     reclaim::scene::{FIPS, POOLS, Scene, fip, numbered, running},
-    rest::{access::Caller, v1::swagger::Scheme},
+    rest::{
+        access::{Caller, Reviewer, tests::Registry},
+        v1::swagger::Scheme,
+    },
 };
 
 mod ips;
@@ -19,8 +22,12 @@ mod pools;
 const IP: &str = "10.0.70.2";
 
 fn routes(scene: &Scene) -> Router {
+    routes_for(scene, Caller::anybody())
+}
+
+fn routes_for(scene: &Scene, caller: Caller) -> Router {
     let routes = router(true).with_state(scene.rest());
-    routes.layer(Extension(Caller::anybody()))
+    routes.layer(Extension(caller))
 }
 
 /// Status and text of an answer.
@@ -96,6 +103,41 @@ async fn bodies_and_answers_are_json_or_nothing() {
     let request = Request::get("/v1/ip").header(header::ACCEPT, "text/plain");
     let (status, _) = send(&scene, request.body(Body::empty()).unwrap()).await;
     assert_eq!(status, 406);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_method_is_told_before_anything_else() {
+    let scene = Scene::start(|_| ()).await;
+    let table = [
+        ("PUT", "/v1/ip", "GET,HEAD,POST"),
+        ("DELETE", "/v1/ip", "GET,HEAD,POST"),
+        ("GET", "/v1/pool", "POST"),
+        ("DELETE", "/v1/pool", "POST"),
+        // It brings no JSON either.
+        ("POST", "/v1/pool/p", "GET,HEAD,DELETE"),
+        ("PUT", "/v1/pool/p", "GET,HEAD,DELETE"),
+    ];
+    for (method, path, allowed) in table {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.body(Body::empty()).unwrap();
+        let answer = routes(&scene).oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), 405, "{method} {path}");
+        assert_eq!(answer.headers()[header::ALLOW], allowed);
+        let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["code"], 405);
+        let message = body["message"].as_str().unwrap();
+        assert!(message.starts_with("method not allowed: "), "{message}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slash_at_the_end_of_a_path_does_not_matter() {
+    let scene = Scene::start(|_| ()).await;
+    assert_eq!(get(&scene, "/v1/ip/?size=1").await["size"], 1);
+    let (status, text) = post(&scene, "/v1/pool/", r#"{"name":"p","size":1}"#).await;
+    assert_eq!(status, 200, "{text}");
+    assert_eq!(get(&scene, "/v1/pool/p/").await["pool"]["size"], 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -126,14 +126,21 @@ pub async fn unreserve(
 
 /// All addresses of a list of texts, each once and in their order.
 fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, Refused> {
+    let too_many = || {
+        let why = format!("at most {MOST_RESERVED} addresses at once");
+        Refused::parameter("ips", why)
+    };
+    // Before they are read: a body can have so many that this alone would take long.
+    if u128::try_from(texts.len()).is_ok_and(|count| count > MOST_RESERVED) {
+        return Err(too_many());
+    }
     let mut all = IpSet::new();
     for (index, text) in texts.iter().enumerate() {
         let set = within(text).map_err(|why| Refused::parameter(format!("ips[{index}]"), why))?;
         all = all.union(&set);
     }
     if all.len() > MOST_RESERVED {
-        let why = format!("at most {MOST_RESERVED} addresses at once");
-        return Err(Refused::parameter("ips", why));
+        return Err(too_many());
     }
     let ips = (0..all.len()).filter_map(|n| all.nth(n));
     Ok(ips.collect())

@@ -31,6 +31,8 @@ use crate::{
     store::{Books, UNREADABLE_RECORD},
 };
 
+mod shared;
+
 /// What is to be explained.
 enum Question {
     Ip(IpAddr),
@@ -39,7 +41,8 @@ enum Question {
 
 /// Explain who holds an address and why, or why a pod has none yet
 ///
-/// Right: `list floatingips.galaxy.k8s.io`; for a pod also `get pods` of it. For a pod
+/// Right: `list floatingips.galaxy.k8s.io`; for a pod also `get pods` of it. Which pod
+/// has a shared address is told to who may `get virtualips.floe.dev` of it. For a pod
 /// that waits the decision of the scheduler's filter is made for all nodes, as it would
 /// be now; nothing is set aside for the pod.
 #[utoipa::path(
@@ -54,7 +57,11 @@ pub async fn explain(
 ) -> Result<Json<Explanation>, Refused> {
     caller.may(&Access::ips("list")).await?;
     Ok(Json(match parameters.read(question)? {
-        Question::Ip(ip) => of_ip(&rest, ip).await,
+        Question::Ip(ip) => {
+            let mut explanation = of_ip(&rest, ip).await;
+            shared::add(&rest, &caller, ip, &mut explanation).await?;
+            explanation
+        }
         Question::Pod { namespace, name } => {
             let access = Access::pod("get", &namespace, &name);
             caller.may(&access).await?;
@@ -129,6 +136,8 @@ async fn of_ip(rest: &Rest, ip: IpAddr) -> Explanation {
             address,
             reason: account.why.reason().to_owned(),
             released_by: account.end.as_ref().map(ToString::to_string),
+            shared: None,
+            refused_to: Vec::new(),
         }),
         pod: None,
     }

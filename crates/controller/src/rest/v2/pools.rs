@@ -1,6 +1,6 @@
 //! Pools: their limits, and how many addresses they have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{
     Json,
@@ -11,10 +11,12 @@ use floe_api::{
     galaxy,
     rest::v2::{Pool, PoolList, PoolSettings},
 };
-use floe_core::ipam::{
-    key::{HolderKey, KeyParts},
-    ledger::Scope,
-    state,
+use floe_core::{
+    catalogue::Catalogue,
+    ipam::{
+        key::{HolderKey, KeyParts},
+        ledger::Scope,
+    },
 };
 
 use super::{body, parameters::Parameters, problem::Refused};
@@ -24,12 +26,10 @@ use crate::{
         Rest,
         access::{Access, Caller},
         openapi::Refusals,
+        setting::MaySet,
     },
     store::{Books, EVERYWHERE},
 };
-
-/// How often a pool is set again when somebody else was faster.
-const TRIES: usize = 5;
 
 /// Namespace and name, as they are in the path.
 type Names = Result<Path<(String, String)>, PathRejection>;
@@ -48,32 +48,31 @@ pub async fn list(
 ) -> Result<Json<PoolList>, Refused> {
     caller.may(&Access::pool("list", "", "")).await?;
     parameters.read(|_| Ok(()))?;
-    let mut nameless: BTreeSet<String> = rest.directory.look(|catalogue| {
-        let rows = catalogue.rows();
-        let rows = rows.filter(|row| row.state != state::State::Reserved);
-        let pools: BTreeSet<&str> = rows.filter_map(|row| row.key.parts()?.pool).collect();
-        pools.into_iter().map(ToOwned::to_owned).collect()
-    });
-    let mut items: Vec<Pool> = rest.store.read(|books| {
+    let spares = rest.directory.look(spares_of_all);
+    let spare = |name: &str| spares.get(name).copied().unwrap_or(0);
+    let mut items = rest.store.read(|books| {
         let pools = books.pools().iter();
-        pools
-            .map(|((namespace, name), pool)| shown(books, namespace, name, pool))
-            .collect()
+        let mut items: Vec<Pool> = pools
+            .map(|((namespace, name), pool)| {
+                let used = used(books, name, part(namespace));
+                with_limit(namespace, name, pool, (used, spare(name)))
+            })
+            .collect();
+        let named: BTreeSet<&str> = items.iter().map(|pool| pool.name.as_str()).collect();
+        let nameless = spares.keys().filter(|name| !named.contains(name.as_str()));
+        let nameless: Vec<Pool> = nameless
+            .map(|name| Pool {
+                name: name.clone(),
+                namespace: None,
+                size: None,
+                pre_allocate_ip: false,
+                used: used(books, name, None),
+                spare: spare(name),
+            })
+            .collect();
+        items.extend(nameless);
+        items
     });
-    for pool in &items {
-        nameless.remove(&pool.name);
-    }
-    items.extend(nameless.into_iter().map(|name| {
-        let (used, spare) = rest.store.read(|books| usage(books, &name, None));
-        Pool {
-            name,
-            namespace: None,
-            size: None,
-            pre_allocate_ip: false,
-            used,
-            spare,
-        }
-    }));
     items.sort_by(|a, b| (&a.name, &a.namespace).cmp(&(&b.name, &b.namespace)));
     Ok(Json(PoolList { items }))
 }
@@ -133,33 +132,15 @@ pub async fn set(
     request: Request,
 ) -> Result<(StatusCode, Json<Pool>), Refused> {
     let Path((namespace, name)) = names?;
+    let rights = MaySet::of(&caller, &namespace, &name).await?;
     parameters.read(|_| Ok(()))?;
     let id = PoolId::new(&namespace, &name)?;
-    let mut before = rest.actions.pool(&id).await?;
-    let verb = |before: &Option<galaxy::Pool>| {
-        if before.is_some() { "update" } else { "create" }
-    };
-    let access = Access::pool(verb(&before), &namespace, &name);
-    caller.may(&access).await?;
     let PoolSettings {
         size,
         pre_allocate_ip,
     } = body::read(request).await?;
     let settings = Settings::new(size, pre_allocate_ip)?;
-    let mut tries = TRIES;
-    let (pool, is_new) = loop {
-        let is_new = before.is_none();
-        tries -= 1;
-        match rest.actions.set_pool(&id, before, settings).await {
-            Err(PoolError::Conflict { .. }) if tries > 0 => {
-                before = rest.actions.pool(&id).await?;
-                let access = Access::pool(verb(&before), &namespace, &name);
-                caller.may(&access).await?;
-            }
-            Err(error) => return Err(error.into()),
-            Ok(pool) => break (pool, is_new),
-        }
-    };
+    let (pool, is_new) = rights.set(&rest.actions, &id, settings).await?;
     if pre_allocate_ip {
         rest.actions.fill_pool(&id).await?;
     }
@@ -203,8 +184,14 @@ pub async fn delete(
 }
 
 fn shown(books: &Books, namespace: &str, name: &str, pool: &galaxy::Pool) -> Pool {
-    let part = (namespace != EVERYWHERE).then_some(namespace);
-    let (used, spare) = usage(books, name, part);
+    let key = key(name);
+    let spares = books.ledger().held_by(&key);
+    let spare = figure(spares.filter(|record| !record.reserved).count());
+    let used = used(books, name, part(namespace));
+    with_limit(namespace, name, pool, (used, spare))
+}
+
+fn with_limit(namespace: &str, name: &str, pool: &galaxy::Pool, (used, spare): (u64, u64)) -> Pool {
     Pool {
         name: name.to_owned(),
         namespace: Some(namespace.to_owned()),
@@ -215,19 +202,49 @@ fn shown(books: &Books, namespace: &str, name: &str, pool: &galaxy::Pool) -> Poo
     }
 }
 
-/// How many addresses of a pool pods have, everywhere or in one namespace, and how
-/// many wait for any pod.
-fn usage(books: &Books, name: &str, namespace: Option<&str>) -> (u64, u64) {
-    let key = HolderKey::lookup(&KeyParts {
+/// How many addresses wait for any pod of a pool, of all pools that have addresses.
+fn spares_of_all(catalogue: &Catalogue) -> BTreeMap<String, u64> {
+    let mut spares: BTreeMap<String, u64> = BTreeMap::new();
+    for holding in catalogue.holders() {
+        let Some(pool) = holding.parts.pool else {
+            continue;
+        };
+        // What names a pool and no workload is the pool's own.
+        let spare = if holding.parts.app.is_empty() {
+            holding.addresses
+        } else {
+            0
+        };
+        match spares.get_mut(pool) {
+            Some(count) => *count += spare,
+            None => drop(spares.insert(pool.to_owned(), spare)),
+        }
+    }
+    spares
+}
+
+/// The namespace that a limit is for; none if it is for all.
+fn part(namespace: &str) -> Option<&str> {
+    (namespace != EVERYWHERE).then_some(namespace)
+}
+
+/// How many addresses of a pool pods have, everywhere or in one namespace.
+fn used(books: &Books, name: &str, namespace: Option<&str>) -> u64 {
+    let scope = namespace.map_or(Scope::Group, Scope::Namespace);
+    let group = books.ledger().group(&key(name));
+    figure(group.map_or(0, |group| group.held(scope)))
+}
+
+/// The key of what waits for any pod of a pool.
+fn key(name: &str) -> HolderKey {
+    HolderKey::lookup(&KeyParts {
         pool: Some(name),
         ..KeyParts::default()
-    });
-    let scope = namespace.map_or(Scope::Group, Scope::Namespace);
-    let ledger = books.ledger();
-    let used = ledger.group(&key).map_or(0, |group| group.held(scope));
-    let spares = ledger.held_by(&key).filter(|record| !record.reserved);
-    let figure = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    (figure(used), figure(spares.count()))
+    })
+}
+
+fn figure(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// A pool that there may be: nobody has one whose name is impossible.

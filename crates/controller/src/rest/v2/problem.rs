@@ -3,14 +3,16 @@
 use std::fmt;
 
 use axum::{
-    Json,
     extract::rejection::PathRejection,
-    http::{HeaderValue, StatusCode, header},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use floe_api::rest::v2::Problem;
 
-use crate::{actions::pool::PoolError, rest::access::Denied};
+use crate::{
+    actions::pool::PoolError,
+    rest::{access::Denied, refused::refused, setting::SetError},
+};
 
 /// Why a call is not answered: the one shape of all refusals.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +98,15 @@ impl From<PoolError> for Refused {
     }
 }
 
+impl From<SetError> for Refused {
+    fn from(error: SetError) -> Self {
+        match error {
+            SetError::Denied(denied) => denied.into(),
+            SetError::Pool(error) => error.into(),
+        }
+    }
+}
+
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let Self {
@@ -110,16 +121,7 @@ impl IntoResponse for Refused {
             message,
             field,
         };
-        let mut answer = (status, Json(problem)).into_response();
-        let headers = answer.headers_mut();
-        if status == StatusCode::UNAUTHORIZED {
-            let how = HeaderValue::from_static("Bearer realm=\"floe\"");
-            headers.insert(header::WWW_AUTHENTICATE, how);
-        }
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        answer
+        refused(status, reason, &problem)
     }
 }
 

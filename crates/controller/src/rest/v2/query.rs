@@ -7,10 +7,10 @@ use std::{
 
 use floe_core::{
     addr::{self, IpRange, IpSet},
-    catalogue::{Filter, Item, Query, Row, Sort},
+    catalogue::{Filter, Holding, Item, Query, Row, Sort},
     config::AddressConfig,
     ipam::{
-        key::{HolderKey, KindPrefix},
+        key::{KeyParts, KindPrefix},
         policy::ReleasePolicy,
         state::State,
     },
@@ -122,8 +122,8 @@ impl Wanted {
     }
 
     /// Whether a holder is wanted.
-    pub fn admits_key(&self, key: &HolderKey) -> bool {
-        self.admits_holder(key) && self.is_text_of(key.as_str())
+    pub fn admits_holding(&self, holding: &Holding<'_>) -> bool {
+        self.admits_parts(&holding.parts) && self.is_text_of(holding.prefix)
     }
 
     /// Whether an address is wanted.
@@ -139,14 +139,13 @@ impl Wanted {
 
     /// Whether an address with a record is wanted.
     pub fn admits_row(&self, row: &Row) -> bool {
-        self.admits_holder(&row.key)
+        self.admits_parts(&row.key.parts().unwrap_or_default())
             && (self.is_text_of(row.key.as_str())
                 || self.is_text_of(&row.ip.to_string())
                 || self.is_text_of(&row.node))
     }
 
-    fn admits_holder(&self, key: &HolderKey) -> bool {
-        let parts = key.parts().unwrap_or_default();
+    fn admits_parts(&self, parts: &KeyParts<'_>) -> bool {
         let same = |wanted: &Option<String>, part: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == part)
         };
@@ -211,13 +210,13 @@ fn sort(text: &str) -> Result<(Sort, bool), Refused> {
 }
 
 fn states(text: &str) -> Result<BTreeSet<State>, &'static str> {
-    use State::{Bound, Foreign, Free, Kept, Reserved, Spare};
-    let all = [Free, Bound, Kept, Spare, Reserved, Foreign];
+    use State::{Bound, Foreign, Free, Kept, Reserved, Shared, Spare};
+    let all = [Free, Bound, Kept, Spare, Reserved, Shared, Foreign];
     let names = text.split(',');
     names
         .map(|name| {
             let found = all.into_iter().find(|state| state.text() == name);
-            found.ok_or("it must be of Free, Bound, Kept, Spare, Reserved and Foreign")
+            found.ok_or("it must be of Free, Bound, Kept, Spare, Reserved, Shared and Foreign")
         })
         .collect()
 }

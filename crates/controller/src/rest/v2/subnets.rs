@@ -25,6 +25,8 @@ struct Tally {
     spare: u64,
     reserved: u64,
     foreign: u64,
+    /// Of the ranges that are set aside for them.
+    shared: u64,
 }
 
 /// Show how full the configured ranges are
@@ -47,9 +49,14 @@ pub async fn list(
         let mut tallies = vec![Tally::default(); topology.config().entries().len()];
         let mut outside = 0;
         for row in catalogue.rows() {
+            let is_shared = row.state == state::State::Shared;
+            let shared_of = || is_shared.then(|| topology.shared_of(row.ip)).flatten();
             match topology.entry_of(row.ip) {
                 Some(entry) => tallies[entry.position()].count(row.state),
-                None => outside += 1,
+                None => match shared_of() {
+                    Some(entry) => tallies[entry.position()].shared += 1,
+                    None => outside += 1,
+                },
             }
         }
         (tallies, outside)
@@ -71,8 +78,9 @@ impl Tally {
             state::State::Kept => &mut self.kept,
             state::State::Spare => &mut self.spare,
             state::State::Reserved => &mut self.reserved,
-            // A record is never free.
-            state::State::Foreign | state::State::Free => &mut self.foreign,
+            // A record is never free, and what is shared has no place among the
+            // addresses for pods.
+            state::State::Shared | state::State::Foreign | state::State::Free => &mut self.foreign,
         } += 1;
     }
 
@@ -95,6 +103,7 @@ fn nodes(rest: &Rest, topology: &Topology) -> BTreeMap<IpNet, u64> {
 fn shown(entry: &Entry, tally: &Tally, nodes: &BTreeMap<IpNet, u64>) -> Subnet {
     let capacity = entry.addresses().len();
     let ranges = entry.addresses().ranges();
+    let shared = entry.shared().ranges();
     let node_subnets = entry.node_subnets().iter();
     Subnet {
         subnet: entry.network().to_string(),
@@ -108,6 +117,8 @@ fn shown(entry: &Entry, tally: &Tally, nodes: &BTreeMap<IpNet, u64>) -> Subnet {
         spare: tally.spare,
         reserved: tally.reserved,
         foreign: tally.foreign,
+        shared_ranges: shared.map(|range| range.to_string()).collect(),
+        shared: tally.shared,
         node_subnets: node_subnets
             .map(|subnet| NodeSubnet {
                 subnet: subnet.to_string(),

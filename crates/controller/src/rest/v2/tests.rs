@@ -19,6 +19,7 @@ mod changes;
 mod explain;
 mod lists;
 mod pools;
+mod vips;
 mod watch;
 
 /// The API with a caller.
@@ -42,9 +43,8 @@ impl Api {
     /// With a caller who has these rights only.
     async fn allowing(scene: &Scene, allowed: &[&str]) -> Self {
         let reviewer = Reviewer::new(Registry::allowing(allowed).client());
-        let person = reviewer.who("ada-token").await.unwrap();
         Self {
-            caller: Caller::known(person, reviewer),
+            caller: Caller::with_token("ada-token", reviewer).await.unwrap(),
             ..Self::of(scene)
         }
     }

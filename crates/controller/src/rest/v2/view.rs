@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use floe_api::rest::v2::{Holder, Ip, Phase, State};
 use floe_core::{
     catalogue::{Item, Row},
-    config::Entry,
+    config::{Entry, EntryId, Topology},
     explain::is_releasable,
     ipam::{
         key::{HolderKey, KeyParts, KindPrefix},
@@ -36,7 +36,7 @@ pub fn ips(rest: &Rest, items: &[Item]) -> Vec<Ip> {
     let entries: Vec<Option<usize>> = rest.store.read(|books| {
         let topology = books.ledger().topology();
         let entries = items.iter().map(|item| {
-            let id = topology.entry_of(item.ip())?;
+            let id = entry_of(topology, item)?;
             let place = || Place::of(topology.entry(id));
             places.entry(id.position()).or_insert_with(place);
             Some(id.position())
@@ -57,11 +57,21 @@ pub fn ips(rest: &Rest, items: &[Item]) -> Vec<Ip> {
 pub fn one(rest: &Rest, item: &Item) -> Ip {
     let place = rest.store.read(|books| {
         let topology = books.ledger().topology();
-        let entry = topology.entry_of(item.ip())?;
+        let entry = entry_of(topology, item)?;
         Some(Place::of(topology.entry(entry)))
     });
     let knows_pods = rest.store.warmth().borrow().pods;
     ip(rest, item, place.as_ref(), knows_pods)
+}
+
+/// The entry that has an address for its holder, or for anybody.
+fn entry_of(topology: &Topology, item: &Item) -> Option<EntryId> {
+    match item {
+        Item::Held(row) if row.key.is_vip() => topology
+            .shared_of(row.ip)
+            .or_else(|| topology.entry_of(row.ip)),
+        Item::Held(_) | Item::Free(_) => topology.entry_of(item.ip()),
+    }
 }
 
 /// Who holds an address by its key; `None` for a key of another form.
@@ -168,6 +178,7 @@ fn shown(state: state::State) -> State {
         state::State::Kept => State::Kept,
         state::State::Spare => State::Spare,
         state::State::Reserved => State::Reserved,
+        state::State::Shared => State::Shared,
         state::State::Foreign => State::Foreign,
     }
 }

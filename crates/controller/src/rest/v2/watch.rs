@@ -38,14 +38,17 @@ const ALIVE: Duration = Duration::from_secs(15);
 /// How often it is asked whether the caller still may follow.
 const AGAIN: Duration = Duration::from_mins(1);
 
+/// How often in a row nobody may be able to tell.
+const DOUBTS: u32 = 5;
+
 /// Follow changes as they happen
 ///
-/// Right: `list floatingips.galaxy.k8s.io`, which is asked for again every minute. A
-/// stream of server-sent events, whose data are `Change`. The first event is `Relisted`:
-/// list then, and follow. With parameters, it tells of addresses for which they hold
-/// now or held until the change; if that is more than 16384 addresses, of every
-/// address that becomes free. A client that is too slow misses some changes, and gets
-/// `Relisted`.
+/// Right: `list floatingips.galaxy.k8s.io`. A stream of server-sent events, whose data are
+/// `Change`. The first event is `Relisted`: list then, and follow. With parameters, it
+/// tells of addresses for which they hold now or held until the change; if that is more
+/// than 16384 addresses, of every address that becomes free. A client that is too slow
+/// misses some changes, and gets `Relisted`. The stream ends when the token is good no
+/// more or the right is gone, which is looked at every minute.
 #[utoipa::path(
     get, path = "/v2/watch", tag = "watch", operation_id = "watch", params(WatchQuery),
     responses(
@@ -78,6 +81,8 @@ struct Follower {
     wanted: Wanted,
     known: Known,
     again: Interval,
+    /// How often in a row nobody could tell whether he still may follow.
+    doubts: u32,
     has_begun: bool,
 }
 
@@ -103,6 +108,7 @@ impl Follower {
             caller,
             wanted,
             again,
+            doubts: 0,
             has_begun: false,
         }
     }
@@ -120,13 +126,21 @@ impl Follower {
                     ControlFlow::Continue(change) => return change,
                     ControlFlow::Break(()) => return None,
                 },
-                _ = self.again.tick() => match self.caller.may(&Access::ips("list")).await {
-                    // Nobody can tell now: he could a minute ago.
-                    Ok(()) | Err(Denied::Undecided(_)) => {}
-                    Err(Denied::Forbidden { .. } | Denied::Unauthenticated(_)) => return None,
+                _ = self.again.tick() => if !self.still_may().await {
+                    return None;
                 },
             }
         }
+    }
+
+    async fn still_may(&mut self) -> bool {
+        match self.caller.still_may(&Access::ips("list")).await {
+            Ok(()) => self.doubts = 0,
+            // Nobody can tell now. A while ago he could.
+            Err(Denied::Undecided(_)) => self.doubts += 1,
+            Err(Denied::Forbidden { .. } | Denied::Unauthenticated(_)) => return false,
+        }
+        self.doubts < DOUBTS
     }
 
     /// What there is to tell of the news; a break at their end.

@@ -145,6 +145,29 @@ fn records_are_counted_per_entry_and_outside() {
 }
 
 #[test]
+fn a_shared_address_is_outside_where_it_is_not_set_aside() {
+    let mut books = books();
+    let configured = json!([{
+        "nodeSubnets": ["10.0.0.0/16"], "ips": ["10.0.70.2~10.0.70.9"],
+        "shared": ["10.0.70.20~10.0.70.29"], "subnet": "10.0.70.0/24", "gateway": "10.0.70.1",
+    }]);
+    books.configure(config(&configured.to_string()));
+    books.record(&seen(&fip("10.0.70.20", 1, "vip__shop_web_")));
+    assert_eq!((books.used(), books.outside()), (&[0][..], 0));
+    // It changes hands, which nobody of floe does.
+    books.record(&seen(&fip("10.0.70.20", 2, "sts_ns_a_a-0")));
+    assert_eq!((books.used(), books.outside()), (&[0][..], 1));
+    books.record(&seen(&fip("10.0.70.20", 3, "vip__shop_web_")));
+    books.record(&seen(&fip("10.0.70.5", 4, "vip__shop_web_")));
+    books.record(&seen(&fip("10.0.70.40", 5, "vip__shop_web_")));
+    assert_eq!((books.used(), books.outside()), (&[1][..], 1));
+    let gone: Seen<FloatingIP> = seen(&fip("10.0.70.20", 6, "vip__shop_web_"));
+    books.record_gone(gone.meta());
+    assert_eq!((books.used(), books.outside()), (&[1][..], 1));
+    assert!(!books.ledger().is_free(ip("10.0.70.20")), "no pod gets it");
+}
+
+#[test]
 fn a_new_list_replaces_what_was_known() {
     let mut books = books();
     books.configure(config(&entry("10.0.70.2~10.0.70.20", "10.0.70.1")));

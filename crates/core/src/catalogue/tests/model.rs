@@ -22,7 +22,7 @@ const REGIONS: [(&str, &str, &str); 7] = [
 
 const SPAN: u8 = 40;
 
-const KEYS: [&str; 10] = [
+pub(super) const KEYS: [&str; 12] = [
     "sts_ns1_web_web-0",
     "sts_ns1_web_web-1",
     "sts_ns1_web_web-10",
@@ -31,6 +31,8 @@ const KEYS: [&str; 10] = [
     "pool__p1_",
     "pool__p1_dp_ns2_api_api-x-z",
     "pool__P10_sts_ns1_web_web-1",
+    "vip__ns1_web_",
+    "vip__ns2_Web_",
     "Ähnlich 1.2",
     "",
 ];
@@ -40,7 +42,7 @@ const TEXTS: [&str; 14] = [
     "\0",
 ];
 
-const SORTS: [Sort; 8] = [
+pub(super) const SORTS: [Sort; 8] = [
     Sort::Ip,
     Sort::IpText,
     Sort::Pod,
@@ -51,12 +53,13 @@ const SORTS: [Sort; 8] = [
     Sort::Since,
 ];
 
-const STATES: [State; 6] = [
+const STATES: [State; 7] = [
     State::Free,
     State::Bound,
     State::Kept,
     State::Spare,
     State::Reserved,
+    State::Shared,
     State::Foreign,
 ];
 
@@ -73,7 +76,7 @@ fn address(region: usize, offset: u8) -> IpAddr {
     }
 }
 
-fn addresses() -> impl Strategy<Value = IpAddr> {
+pub(super) fn addresses() -> impl Strategy<Value = IpAddr> {
     (0..REGIONS.len(), 0..SPAN).prop_map(|(region, offset)| address(region, offset))
 }
 
@@ -83,7 +86,7 @@ fn ranges() -> impl Strategy<Value = IpRange> {
     })
 }
 
-fn configs() -> impl Strategy<Value = AddressConfig> {
+pub(super) fn configs() -> impl Strategy<Value = AddressConfig> {
     vec(of((0..SPAN / 2, 0..SPAN / 2, 2..SPAN / 2)), REGIONS.len()).prop_map(|regions| {
         let mut entries = Vec::new();
         for (region, ranges) in regions.into_iter().enumerate() {
@@ -94,15 +97,17 @@ fn configs() -> impl Strategy<Value = AddressConfig> {
             let range = |a: u8, b: u8| format!("{}~{}", address(region, a), address(region, b));
             let end = start + length;
             let ips = [range(start, end), range(end + gap, end + gap + 3)];
+            let shared = [range(end + gap + 5, end + gap + 9)];
             entries.push(json!({
                 "nodeSubnets": ["10.0.0.0/16"], "ips": ips, "subnet": subnet, "gateway": gateway,
+                "shared": shared,
             }));
         }
         fixture::config(&json!(entries).to_string())
     })
 }
 
-fn records() -> impl Strategy<Value = Vec<Record>> {
+pub(super) fn any_record() -> impl Strategy<Value = Record> {
     let text = |texts: &'static [&'static str]| select(texts).prop_map(str::to_owned);
     let record = (
         addresses(),
@@ -116,7 +121,7 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         ],
         any::<bool>(),
     );
-    let record = record.prop_map(|(ip, key, policy, node, uid, updated, reserved)| Record {
+    record.prop_map(|(ip, key, policy, node, uid, updated, reserved)| Record {
         ip,
         key: key.into(),
         policy,
@@ -125,8 +130,11 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         updated,
         reserved,
         workload_note: None,
-    });
-    vec(record, 0..80)
+    })
+}
+
+pub(super) fn records() -> impl Strategy<Value = Vec<Record>> {
+    vec(any_record(), 0..80)
 }
 
 fn filters() -> impl Strategy<Value = Filter> {
@@ -282,7 +290,7 @@ impl Plain<'_> {
     }
 }
 
-fn naive(
+pub(super) fn naive(
     config: &AddressConfig,
     records: &BTreeMap<IpAddr, Record>,
     query: &Query,
@@ -293,7 +301,10 @@ fn naive(
     let plain = all.into_iter().map(|ip| Plain {
         ip,
         record: records.get(&ip),
-        outside: !configured.contains(ip),
+        outside: match records.get(&ip) {
+            Some(record) if record.key.is_vip() => !config.shared().contains(ip),
+            _ => !configured.contains(ip),
+        },
     });
     let mut list: Vec<Plain> = plain.filter(|plain| plain.passes(&query.filter)).collect();
     list.sort_by_key(|plain| plain.rank(query.sort));

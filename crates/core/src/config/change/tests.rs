@@ -15,6 +15,9 @@ fn change(replacements: &[(&str, &str)]) -> Change {
     assert_eq!(back.added, change.removed);
     assert_eq!(back.removed, change.added);
     assert_eq!(back.altered, change.altered);
+    assert_eq!(back.shared_added, change.shared_removed);
+    assert_eq!(back.shared_removed, change.shared_added);
+    assert_eq!(back.shared_altered, change.shared_altered);
     assert_eq!(back.node_subnets, change.node_subnets);
     change
 }
@@ -123,4 +126,45 @@ fn an_entry_without_addresses_can_still_move_nodes() {
     let change = Change::between(&t(), &config(&text));
     assert_eq!(told(&change), ["", "", ""]);
     assert!(change.node_subnets && !change.is_empty());
+}
+
+#[test]
+fn shared_addresses_come_and_go_and_change_hands() {
+    let entry = |ips: &str, shared: &str, names: &str| {
+        config(&format!(
+            r#"[{{"nodeSubnets": ["10.0.1.0/24"], "subnet": "10.0.70.0/24", "gateway": "10.0.70.1",
+                  "ips": ["{ips}"], "shared": ["{shared}"]{names}}}]"#
+        ))
+    };
+    let shop = r#", "allowedNamespaces": ["shop"]"#;
+    let old = entry("10.0.70.2~10.0.70.9", "10.0.70.20~10.0.70.29", "");
+    let told = |new: &AddressConfig| {
+        let change = Change::between(&old, new);
+        assert_eq!(change.is_empty(), *new == old);
+        let Change {
+            added,
+            removed,
+            altered,
+            shared_added,
+            shared_removed,
+            shared_altered,
+            node_subnets,
+        } = change;
+        assert!(!node_subnets && altered.is_empty());
+        [added, removed, shared_added, shared_removed, shared_altered].map(|it| it.to_string())
+    };
+    assert_eq!(told(&old.clone()), ["", "", "", "", ""]);
+    assert_eq!(
+        told(&entry("10.0.70.2~10.0.70.9", "10.0.70.25~10.0.70.31", "")),
+        ["", "", "10.0.70.30~10.0.70.31", "10.0.70.20~10.0.70.24", ""]
+    );
+    assert_eq!(
+        told(&entry("10.0.70.2~10.0.70.9", "10.0.70.25~10.0.70.29", shop)),
+        ["", "", "", "10.0.70.20~10.0.70.24", "10.0.70.25~10.0.70.29"]
+    );
+    // From pods to shared.
+    assert_eq!(
+        told(&entry("10.0.70.2~10.0.70.5", "10.0.70.6~10.0.70.29", "")),
+        ["", "10.0.70.6~10.0.70.9", "10.0.70.6~10.0.70.19", "", ""]
+    );
 }

@@ -4,6 +4,8 @@ use crate::{
     ipam::{choice::Wish, families::Family, policy::ReleasePolicy},
 };
 
+mod shared;
+
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }

@@ -192,3 +192,14 @@ fn a_node_that_is_not_sure_of_its_name_takes_nothing_off_because_of_names_of_nod
         assert_eq!(reason(&judged[0].verdict), wanted, "{record}");
     }
 }
+
+#[test]
+fn what_is_shared_by_now_is_no_pods_own() {
+    let shared = || seen("vip__shop_web_ @");
+    for pod in [Some(pod("a-0", "u1")), Some(pod("a-0", "")), None] {
+        let attachment = attachment(pod, "10.0.0.1");
+        assert_eq!(one(&attachment, Evidence::Watched(shared())), Verdict::Read);
+        let verdict = one(&attachment, Evidence::Read(shared()));
+        assert_eq!(verdict.reason(), Some(MOVED_AWAY));
+    }
+}

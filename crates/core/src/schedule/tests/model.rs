@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Two configurations of the nodes n3, n5 and n6. The second has fewer addresses,
-/// and one of its own.
+/// one of its own, and one that is for sharing.
 const CONFIGS: [&str; 2] = [
     r#"[{"nodeSubnets":["10.49.27.0/24"],"ips":["10.49.27.205","10.49.27.216~10.49.27.218"],
          "subnet":"10.49.27.0/24","gateway":"10.49.27.1"},
@@ -29,13 +29,16 @@ const CONFIGS: [&str; 2] = [
     r#"[{"nodeSubnets":["10.49.27.0/24","10.49.29.0/24"],
          "ips":["10.49.27.205","10.49.27.216~10.49.27.219"],
          "subnet":"10.49.27.0/24","gateway":"10.49.27.1"},
-        {"nodeSubnets":["10.49.28.0/26"],"ips":["10.0.81.2~10.0.81.3"],
+        {"nodeSubnets":["10.49.28.0/26"],"ips":["10.0.81.2~10.0.81.3"],"shared":["10.0.81.4"],
          "subnet":"10.0.81.0/24","gateway":"10.0.81.1"}]"#,
 ];
 
 const OFFERED: [&str; 4] = ["n2", "n3", "n5", "n6"];
 
 const APPS: usize = 9;
+
+/// The keys of what is no pod's: of somebody else, and of a shared address.
+const OTHERS: [&str; 2] = ["other", "vip__ns1_web_"];
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -594,21 +597,22 @@ impl Model {
     }
 
     fn address(&self, number: usize) -> IpAddr {
-        let all = self.configs[self.config].addresses();
+        let config = &self.configs[self.config];
+        let all = config.addresses().union(&config.shared());
         all.nth(number as u128 % all.len()).unwrap()
     }
 
     fn other(&mut self, number: usize) {
         let ip = self.address(number);
         match self.store.get(&ip) {
-            Some(record) if record.key.as_str() == "other" => {
+            Some(record) if OTHERS.contains(&record.key.as_str()) => {
                 self.store.remove(&ip);
             }
             Some(_) => {}
             None => {
                 let record = Record {
                     ip,
-                    key: "other".into(),
+                    key: OTHERS[number % OTHERS.len()].into(),
                     policy: ReleasePolicy::Never,
                     node: String::new(),
                     uid: String::new(),
@@ -704,7 +708,7 @@ impl Model {
         }
         self.pods.clear();
         self.store
-            .retain(|_, record| record.key.as_str() != "other");
+            .retain(|_, record| !OTHERS.contains(&record.key.as_str()));
         self.ledger.lapse(Timestamp::MAX);
         self.resync();
         self.check();

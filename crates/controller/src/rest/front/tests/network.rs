@@ -313,3 +313,17 @@ async fn a_body_that_is_too_long_is_told_to_clients_that_send_before_they_listen
     assert_eq!(*replica.setup.changes.borrow(), 0);
     replica.stop().await;
 }
+
+#[tokio::test]
+async fn a_stranger_reads_that_he_is_one_although_nobody_reads_his_body() {
+    let registry = Registry::allowing(&[]);
+    let replica = Replica::start(setup(Some(&registry), Standing::Leading), None).await;
+    let long = "x".repeat(3 * body::LARGEST);
+    for _ in 0..10 {
+        let answer = say(replica.addr, None, &words("POST /v2/change/x", "", &long)).await;
+        let answer = answer.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    }
+    assert_eq!(*replica.setup.changes.borrow(), 0);
+    replica.stop().await;
+}

@@ -281,3 +281,38 @@ async fn a_release_that_cannot_be_read_releases_nothing() {
         assert_eq!(answer, (200, r#"{"code":200,"message":""}"#.into()));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn addresses_that_are_not_released_are_counted_by_reason() {
+    let scene = Scene::start(|server| {
+        server.put(FIPS, fip(IP, "sts_ns_a_a-0", 2, ""));
+        server.put(FIPS, fip("10.0.70.3", "sts_ns_a_a-1", 2, ""));
+        server.put(FIPS, fip("10.0.70.4", "vip__shop_web_", 2, ""));
+    })
+    .await;
+    let body = json!({ "ips": [
+        { "ip": IP },
+        { "ip": "10.0.70.4" },
+        { "ip": "10.0.70.4", "namespace": "shop", "appName": "web", "podName": "web-0" },
+        { "ip": IP, "namespace": "ns", "appName": "b", "podName": "b-0" },
+        { "ip": "10.0.70.3", "namespace": "ns", "appName": "a", "podName": "a-1" },
+    ] });
+    let (status, text) = post(&scene, "/v1/ip", body.to_string()).await;
+    assert_eq!(status, 202, "{text}");
+    let standing = scene.standing.subscribe();
+    let metrics = scene.actions().metrics;
+    let registry = metrics.registry(scene.store.clone(), standing);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    let lines = text.lines();
+    let mut lines: Vec<_> = lines.filter(|it| it.starts_with("floe_api_")).collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            r#"floe_api_refusals_total{reason="HeldByAnother"} 1"#,
+            r#"floe_api_refusals_total{reason="NotReleasable"} 1"#,
+            r#"floe_api_refusals_total{reason="SharedAddress"} 2"#,
+        ]
+    );
+}

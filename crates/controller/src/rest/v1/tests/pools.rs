@@ -129,3 +129,54 @@ async fn failures_and_races_of_the_api_server_are_told_or_mended() {
     let (status, _) = call(&scene, Method::GET, "/v1/pool/p").await;
     assert_eq!(status, 500);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_set_a_pool_learns_nothing() {
+    let metadata = json!({ "name": "there", "namespace": "kube-system" });
+    let pool = json!({ "metadata": metadata, "size": 9, "preAllocateIP": false });
+    let scene = Scene::start(|server| {
+        server.put(POOLS, pool);
+    })
+    .await;
+    let set_as = async |allowed: &[&str], body: &str| {
+        let reviewer = Reviewer::new(Registry::allowing(allowed).client());
+        let ada = Caller::with_token("ada-token", reviewer).await.unwrap();
+        let request = Request::post("/v1/pool").header(header::CONTENT_TYPE, "application/json");
+        let request = request.body(Body::from(body.to_owned())).unwrap();
+        let answer = routes_for(&scene, ada).oneshot(request).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    };
+    let looks = || {
+        let state = scene.server.state();
+        let looks = state.calls.iter().filter(|call| call.contains("pools/"));
+        looks.count()
+    };
+    let (there, new) = (r#"{"name":"there","size":1}"#, r#"{"name":"new","size":1}"#);
+    for body in [there, new, r#"{"name":"A_B","size":-1}"#, "{}", "{", ""] {
+        let (status, text) = set_as(&["delete pools"], body).await;
+        assert_eq!(status, 403, "{body} {text}");
+        assert!(text.contains("ada may not create pools"), "{text}");
+    }
+    assert_eq!(looks(), 0, "nobody has looked for the pool");
+    assert_eq!(set_as(&["update pools"], new).await.0, 403);
+    assert_eq!(set_as(&["create pools"], there).await.0, 403);
+    assert_eq!(scene.server.object(POOLS, "there").unwrap()["size"], 9);
+    assert_eq!(set_as(&["update pools"], there).await.0, 200);
+    assert_eq!(set_as(&["create pools"], new).await.0, 200);
+    assert_eq!(set_as(&["create pools"], "{").await.0, 400);
+    assert_eq!(scene.server.object(POOLS, "there").unwrap()["size"], 1);
+    assert_eq!(scene.server.object(POOLS, "new").unwrap()["size"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_no_text_is_refused_in_galaxys_shape() {
+    let scene = Scene::start(|_| ()).await;
+    for method in [Method::GET, Method::DELETE] {
+        let (status, text) = call(&scene, method, "/v1/pool/%ff").await;
+        assert_eq!(status, 400);
+        let start = r#"{"code":400,"message":"bad request: "#;
+        assert!(text.starts_with(start), "{text}");
+    }
+}

@@ -163,6 +163,12 @@ async fn a_body_that_makes_no_sense_changes_nothing() {
         let refused = api.post(&format!("/v2/ips/{path}"), body.clone()).await;
         assert_eq!(refusal(&refused), (400, reason, field), "{path} {body}");
     }
+    // Also if they are few in the end.
+    for path in ["reserve", "unreserve"] {
+        let many = json!({ "ips": vec!["10.0.70.6"; 257] });
+        let refused = api.post(&format!("/v2/ips/{path}"), many).await;
+        assert_eq!(refusal(&refused), (400, "InvalidParameter", "ips"));
+    }
     for kind in [None, Some("text/plain"), Some("application/jsonx")] {
         let mut request = Request::post("/v2/ips/release");
         if let Some(kind) = kind {

@@ -166,15 +166,54 @@ async fn subnets_are_counted_by_what_their_addresses_are() {
         {
             "subnet": "10.0.70.0/24", "gateway": "10.0.70.1", "ranges": ["10.0.70.2~10.0.70.9"],
             "capacity": "8", "free": "3", "bound": 2, "kept": 1, "spare": 1, "reserved": 1,
-            "foreign": 0, "nodeSubnets": [{ "subnet": "10.0.1.0/24", "nodes": 1 }],
+            "foreign": 0, "shared": 0, "nodeSubnets": [{ "subnet": "10.0.1.0/24", "nodes": 1 }],
         },
         {
             "subnet": "10.0.80.0/24", "gateway": "10.0.80.1", "ranges": ["10.0.80.2~10.0.80.5"],
             "capacity": "4", "free": "3", "bound": 0, "kept": 0, "spare": 0, "reserved": 0,
-            "foreign": 1, "nodeSubnets": [{ "subnet": "10.0.2.0/24", "nodes": 1 }],
+            "foreign": 1, "shared": 0, "nodeSubnets": [{ "subnet": "10.0.2.0/24", "nodes": 1 }],
         },
     ]);
     assert_eq!(answer, (200, json!({ "items": items, "outside": 1 })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn shared_addresses_are_listed_as_such_and_counted_apart() {
+    let scene = Scene::start(|server| {
+        server.put(FIPS, fip("10.0.70.2", "vip__ns_web_", 2, ""));
+        server.put(FIPS, fip("10.0.70.20", "vip__ns_web_", 2, ""));
+        server.put(FIPS, fip("10.0.70.30", "vip__ns_web_", 2, ""));
+    })
+    .await;
+    scene.configure(
+        r#"[{"nodeSubnets": ["10.0.1.0/24"], "ips": ["10.0.70.2~10.0.70.9"],
+             "shared": ["10.0.70.20~10.0.70.29"], "subnet": "10.0.70.0/24",
+             "gateway": "10.0.70.1"}]"#,
+    );
+    let api = Api::of(&scene);
+    let (_, answer) = api.get("/v2/subnets").await;
+    let subnet = &answer["items"][0];
+    assert_eq!(subnet["sharedRanges"], json!(["10.0.70.20~10.0.70.29"]));
+    assert_eq!(subnet["shared"], 1);
+    // Where pods should be, it is in the way.
+    assert_eq!(
+        (&subnet["foreign"], &subnet["free"]),
+        (&json!(1), &json!("7"))
+    );
+    assert_eq!(answer["outside"], 1);
+    let (_, list) = api.get("/v2/ips?state=Shared").await;
+    assert_eq!(list["total"], 3);
+    let (_, ip) = api.get("/v2/ips/10.0.70.20").await;
+    assert_eq!(
+        (&ip["state"], &ip["releasable"]),
+        (&json!("Shared"), &json!(false))
+    );
+    assert_eq!(ip["subnet"], "10.0.70.0/24");
+    let (_, free) = api.get("/v2/ips?state=Free").await;
+    assert_eq!(
+        free["total"], 7,
+        "nothing that is set aside is free for pods"
+    );
 }
 
 #[tokio::test(start_paused = true)]

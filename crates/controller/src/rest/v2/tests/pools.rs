@@ -114,3 +114,29 @@ async fn an_api_server_that_fails_is_no_fault_of_the_caller() {
     let refused = api.get("/v2/pools/kube-system/q").await;
     assert_eq!(refusal(&refused), (503, "PoolWriteRefused", ""));
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_set_a_pool_does_not_learn_whether_it_is_there() {
+    let scene = world().await;
+    let (there, new) = ("/v2/pools/kube-system/q", "/v2/pools/kube-system/new");
+    let set_as = async |allowed: &[&str], path: &str, body: Value| {
+        let api = Api::allowing(&scene, allowed).await;
+        api.send(Method::PUT, path, &body).await
+    };
+    for path in [there, new] {
+        for body in [json!({ "size": 4 }), json!(7)] {
+            let refused = set_as(&["delete pools"], path, body).await;
+            assert_eq!(refusal(&refused), (403, "Forbidden", ""), "{path}");
+            let told = refused.1["message"].as_str().unwrap().to_owned();
+            assert!(told.starts_with("ada may not create pools"), "{told}");
+        }
+    }
+    let looks = |call: &&String| call.contains("pools/");
+    assert_eq!(scene.server.state().calls.iter().filter(looks).count(), 0);
+    let size = || json!({ "size": 4 });
+    assert_eq!(set_as(&["update pools"], new, size()).await.0, 403);
+    assert_eq!(set_as(&["create pools"], there, size()).await.0, 403);
+    assert_eq!(scene.server.object(POOLS, "q").unwrap()["size"], 3);
+    assert_eq!(set_as(&["update pools"], there, size()).await.0, 200);
+    assert_eq!(set_as(&["create pools"], new, size()).await.0, 201);
+}

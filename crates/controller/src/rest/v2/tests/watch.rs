@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use axum::body::BodyDataStream;
 use futures::{FutureExt as _, StreamExt as _};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::reclaim::scene::until;
@@ -42,6 +42,16 @@ impl Events {
             let chunk = chunk.unwrap()?.unwrap();
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
+    }
+
+    /// How long it goes on, if nothing happens.
+    async fn until_the_end(&mut self) -> Duration {
+        let begin = Instant::now();
+        while let Some(piece) = self.piece().await {
+            assert_eq!(piece, ": still here");
+            assert!(begin.elapsed() < Duration::from_hours(1), "it has no end");
+        }
+        begin.elapsed()
     }
 
     /// Lets it look at all that has happened, of which it tells nothing.
@@ -150,17 +160,40 @@ async fn a_silent_stream_says_that_it_is_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_with_the_right_to_follow_it() {
-    let scene = world().await;
     let registry = Registry::allowing(&["list floatingips"]);
+    let (_scene, mut events) = followed_by_ada(&registry).await;
+    registry.allow(&[]);
+    let length = events.until_the_end().await;
+    assert!(length <= Duration::from_mins(2), "{length:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_with_the_token_it_was_asked_for_with() {
+    let registry = Registry::allowing(&["list floatingips"]);
+    let (_scene, mut events) = followed_by_ada(&registry).await;
+    registry.revoke();
+    let length = events.until_the_end().await;
+    assert!(length <= Duration::from_mins(2), "{length:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_outlives_a_short_silence_of_the_api_server_but_no_long_one() {
+    let registry = Registry::allowing(&["list floatingips"]);
+    let (_scene, mut events) = followed_by_ada(&registry).await;
+    registry.silence();
+    let length = events.until_the_end().await;
+    let minutes = length.as_secs() / 60;
+    assert!((4..8).contains(&minutes), "{length:?}");
+}
+
+/// A stream without changes, whose caller the registry knows.
+async fn followed_by_ada(registry: &Registry) -> (Scene, Events) {
+    let scene = world().await;
     let reviewer = Reviewer::new(registry.client());
-    let person = reviewer.who("ada-token").await.unwrap();
     let api = Api {
-        caller: Caller::known(person, reviewer),
+        caller: Caller::with_token("ada-token", reviewer).await.unwrap(),
         ..Api::of(&scene)
     };
-    let mut events = Events::of(&api, "").await;
-    registry.allow(&[]);
-    while let Some(piece) = events.piece().await {
-        assert_eq!(piece, ": still here");
-    }
+    let events = Events::of(&api, "").await;
+    (scene, events)
 }

@@ -1,0 +1,75 @@
+//! What is left of shared addresses on a host. Those that pods had themselves are gone a
+//! few seconds after the agent: the kernel counts.
+
+use std::fmt;
+
+use floe_core::vip::rules::{ANNOUNCEMENTS, TABLE, removal};
+use floe_net::{
+    netlink::{Netlink, NetlinkError, Route},
+    nft::{Nft, NftError},
+};
+
+/// One thing that is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// A table of the packet filter, and the script that removes it.
+    Table {
+        /// Its family and name.
+        name: &'static str,
+        /// How it is removed.
+        script: String,
+    },
+    /// A route to a node that has got an address.
+    Route(Route),
+}
+
+/// Why something is left, or not known.
+#[derive(Debug, thiserror::Error)]
+pub enum RestError {
+    /// The packet filter cannot be asked or told.
+    #[error(transparent)]
+    Nft(#[from] NftError),
+    /// The kernel refused.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+}
+
+/// What is left, and what could not be looked at.
+pub fn look(netlink: &mut Netlink, nft: &Nft) -> (Vec<Rest>, Vec<RestError>) {
+    let (mut rests, mut failures) = (Vec::new(), Vec::new());
+    for (name, script) in [TABLE, ANNOUNCEMENTS].into_iter().zip(removal()) {
+        match nft.list(name) {
+            Ok(Some(_)) => rests.push(Rest::Table { name, script }),
+            // Without the program no agent of this installation has made a table.
+            Ok(None) | Err(NftError::Start(_)) => {}
+            Err(error) => failures.push(error.into()),
+        }
+    }
+    match netlink.leading() {
+        Ok(routes) => rests.extend(routes.into_iter().map(Rest::Route)),
+        Err(error) => failures.push(error.into()),
+    }
+    (rests, failures)
+}
+
+impl Rest {
+    /// Removes it.
+    pub fn remove(&self, netlink: &mut Netlink, nft: &Nft) -> Result<(), RestError> {
+        match self {
+            Self::Table { script, .. } => nft.apply(script)?,
+            Self::Route(route) => {
+                netlink.remove_route(route)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Rest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table { name, .. } => write!(out, "remove table {name}"),
+            Self::Route(route) => write!(out, "remove the route to {}", route.dst),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Calls to the API server, each with a limit of time. What is not known to have failed
+//! counts as unknown.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use floe_api::floe::virtualip::VirtualIP;
+use floe_core::vip::{VipId, keeper::LeaseView};
+use floe_shell::logs;
+use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::Value;
+use tokio::{sync::Semaphore, time::timeout};
+use tracing::debug;
+
+use super::objects::{self, LEASES};
+
+/// How long to wait for an answer: less than a lease lasts, so that there is time for
+/// another try or for promises.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many writes of `VirtualIP` objects are under way at once. A node that dies may leave
+/// a thousand, and each call of this client is a connection.
+const AT_ONCE: usize = 32;
+
+/// The taint that vouches that a node does not run.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// The way to the API server.
+#[derive(Clone)]
+pub struct Calls {
+    client: Client,
+    node: String,
+    /// What leases are said to last.
+    duration: Duration,
+    turns: Arc<Semaphore>,
+}
+
+/// How a write went.
+#[derive(Clone, Debug)]
+pub enum Written<T> {
+    /// It was accepted, and this is what came of it.
+    Done(T),
+    /// It was refused for sure, since the object is another by now.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Calls {
+    /// Calls on behalf of a node.
+    pub fn new(client: Client, node: String, duration: Duration) -> Self {
+        Self {
+            client,
+            node,
+            duration,
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        }
+    }
+
+    /// Writes the node's lease; its version then.
+    pub async fn write_lease(
+        &self,
+        expected: Option<String>,
+        term: i64,
+        peers: &BTreeSet<String>,
+    ) -> Written<String> {
+        let is_new = expected.is_none();
+        let now = Timestamp::now();
+        let lease = objects::lease(&self.node, expected, term, peers, self.duration, now);
+        let Some(lease) = lease else {
+            return Written::Unknown;
+        };
+        let (api, params) = (self.leases(), PostParams::default());
+        let name = objects::lease_name(&self.node);
+        let written = if is_new {
+            ask("create the lease", api.create(&params, &lease)).await
+        } else {
+            ask("renew the lease", api.replace(&name, &params, &lease)).await
+        };
+        match outcome(written) {
+            Written::Done(lease) => match lease.metadata.resource_version {
+                Some(version) => Written::Done(version),
+                None => Written::Unknown,
+            },
+            Written::Refused => Written::Refused,
+            Written::Unknown => Written::Unknown,
+        }
+    }
+
+    /// Reads the lease of a node; an error: it could not be read.
+    pub async fn read_lease(&self, node: &str) -> Result<Option<LeaseView>, ()> {
+        let (api, name) = (self.leases(), objects::lease_name(node));
+        let found = ask("read a lease", api.get_opt(&name)).await;
+        let found = found.map_err(|_| ())?;
+        Ok(found.as_ref().and_then(objects::lease_view).map(|it| it.1))
+    }
+
+    /// Writes to the status of an object that is as `patch` says.
+    pub async fn patch_vip(&self, id: &VipId, patch: &Value) -> Written<VirtualIP> {
+        let Ok(_turn) = self.turns.acquire().await else {
+            return Written::Unknown;
+        };
+        let (api, params) = (self.vips(id), PatchParams::default());
+        let patch = Patch::Merge(patch);
+        let call = api.patch_status(&id.name, &params, &patch);
+        outcome(ask("write a VirtualIP", call).await)
+    }
+
+    /// Reads an object; an error: it could not be read.
+    pub async fn read_vip(&self, id: &VipId) -> Result<Option<VirtualIP>, ()> {
+        let Ok(_turn) = self.turns.acquire().await else {
+            return Err(());
+        };
+        let api = self.vips(id);
+        let found = ask("read a VirtualIP", api.get_opt(&id.name)).await;
+        found.map_err(|_| ())
+    }
+
+    /// Whether a node is known not to run: its object is gone, or somebody vouches for it.
+    /// An error: it could not be read.
+    pub async fn is_down(&self, node: &str) -> Result<bool, ()> {
+        let api: Api<Node> = Api::all(self.client.clone());
+        let found = ask("read a Node", api.get_opt(node))
+            .await
+            .map_err(|_| ())?;
+        Ok(found.is_none_or(|node| {
+            let taints = node.spec.and_then(|it| it.taints).unwrap_or_default();
+            taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
+        }))
+    }
+
+    fn leases(&self) -> Api<Lease> {
+        Api::namespaced(self.client.clone(), LEASES)
+    }
+
+    fn vips(&self, id: &VipId) -> Api<VirtualIP> {
+        Api::namespaced(self.client.clone(), &id.namespace)
+    }
+}
+
+/// An answer, or what the API server said; nothing: it said nothing.
+async fn ask<T>(
+    what: &'static str,
+    call: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Option<kube::Error>> {
+    match timeout(PATIENCE, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => {
+            debug!(what, error = logs::with_causes(&error), "call failed");
+            Err(Some(error))
+        }
+        Err(_) => {
+            debug!(what, after = ?PATIENCE, "no answer");
+            Err(None)
+        }
+    }
+}
+
+fn outcome<T>(answer: Result<T, Option<kube::Error>>) -> Written<T> {
+    match answer {
+        Ok(object) => Written::Done(object),
+        // Another version, one that exists already, or one that is gone.
+        Err(Some(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => Written::Refused,
+        // Also other refusals: whoever waits longer is not wrong.
+        Err(_) => Written::Unknown,
+    }
+}

@@ -1,0 +1,335 @@
+//! The one owner of the keeper: whatever happens becomes an event, and whatever the keeper
+//! wants becomes a call, a message or an order for the kernel.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use floe_api::floe::virtualip::VirtualIP;
+use floe_core::{
+    lease::Moment,
+    vip::{
+        Timing, VipId,
+        keeper::{Act, Event, Keeper, LeaseView, Refusal, Serving},
+    },
+};
+use floe_shell::stop::Stop;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::sleep,
+};
+use tracing::info;
+
+use super::{
+    answer::{self, Answer},
+    calls::Calls,
+    clock::Clock,
+    doubts::Doubts,
+    health,
+    inbox::Inbox,
+    order::order,
+    plane::{News, Orders},
+    promise::{Back, Heard, Said},
+    teller::Teller,
+};
+use crate::pods::Pods;
+
+mod sights;
+
+/// How long an agent that is to end may take to hand over.
+const PARTING: Duration = Duration::from_secs(5);
+
+/// The longest sleep: the sleep of a machine does not count in it.
+const NAP: Duration = Duration::from_secs(1);
+
+/// Whom the driver talks to.
+pub struct Ends {
+    /// What watches have seen.
+    pub inbox: Inbox,
+    /// The pods of this node.
+    pub pods: Pods,
+    /// Where orders go.
+    pub orders: Orders,
+    /// What has come of them.
+    pub news: mpsc::Receiver<News>,
+    /// What other agents have said.
+    pub heard: mpsc::Receiver<Heard>,
+    /// What is said to them.
+    pub said: mpsc::Sender<Said>,
+}
+
+/// The owner of the keeper.
+pub struct Driver {
+    me: String,
+    timing: Timing,
+    clock: Clock,
+    keeper: Keeper,
+    calls: Calls,
+    ends: Ends,
+    pods_changed: watch::Receiver<u64>,
+    /// Calls that are under way.
+    flying: JoinSet<Option<Answer>>,
+    /// The objects on which the keeper writes.
+    writing: BTreeSet<VipId>,
+    /// The objects as the keeper knows them.
+    objects: BTreeMap<VipId, Arc<VirtualIP>>,
+    leases: BTreeMap<String, LeaseView>,
+    told: health::Told,
+    doubts: Doubts,
+    teller: Teller,
+    /// Where answers to questions of this round go.
+    backs: BTreeMap<(String, u64), Back>,
+    serving: Option<Serving>,
+    is_synced: bool,
+    /// Whether the lease cannot be written.
+    failing: bool,
+}
+
+impl Driver {
+    /// The driver of a node, in a new process.
+    pub fn new(me: String, timing: Timing, clock: Clock, calls: Calls, ends: Ends) -> Self {
+        Self {
+            keeper: Keeper::new(me.clone(), timing, clock.now()),
+            pods_changed: ends.pods.changes(),
+            me,
+            timing,
+            clock,
+            calls,
+            ends,
+            flying: JoinSet::new(),
+            writing: BTreeSet::new(),
+            objects: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            told: health::Told::default(),
+            doubts: Doubts::default(),
+            teller: Teller::default(),
+            backs: BTreeMap::new(),
+            serving: None,
+            is_synced: false,
+            failing: false,
+        }
+    }
+
+    /// Drives until `stop`, and then until everything is handed over that others can have.
+    pub async fn run(mut self, mut stop: Stop) {
+        let mut parting: Option<Moment> = None;
+        loop {
+            self.take_in();
+            let now = self.clock.now();
+            let output = self.keeper.poll(now);
+            for act in output.acts {
+                self.act(act);
+            }
+            self.backs.clear();
+            self.put_order();
+            self.tell();
+            self.look_for_nodes();
+            if parting.is_some_and(|end| end <= now || self.keeper.may_end()) {
+                break;
+            }
+            let now = self.clock.now();
+            let next = output.next.into_iter().chain(parting).min();
+            let nap = next.map_or(NAP, |next| next.remaining(now).min(NAP));
+            // Whatever it is: the rest of what has happened is taken in with it.
+            tokio::select! {
+                () = stop.requested(), if parting.is_none() => {
+                    let now = self.clock.now();
+                    parting = Some(now.after(PARTING));
+                    self.keeper.handle(Event::Stop, now);
+                }
+                Some(done) = self.flying.join_next() => self.answered(done),
+                Some(heard) = self.ends.heard.recv() => self.hear(heard),
+                Some(news) = self.ends.news.recv() => self.learn(news),
+                Ok(()) = self.pods_changed.changed() => {}
+                () = self.ends.inbox.filled() => {}
+                () = sleep(nap) => {}
+            }
+        }
+        let held = self.serving.iter().flat_map(|it| it.roles.values());
+        info!(left = held.count(), "shared addresses are left as they are");
+        self.flying.shutdown().await;
+    }
+
+    /// Takes in all that has happened.
+    fn take_in(&mut self) {
+        while let Some(done) = self.flying.try_join_next() {
+            self.answered(done);
+        }
+        while let Ok(heard) = self.ends.heard.try_recv() {
+            self.hear(heard);
+        }
+        while let Ok(news) = self.ends.news.try_recv() {
+            self.learn(news);
+        }
+        let listed = self.ends.inbox.is_listed();
+        let mail = self.ends.inbox.take();
+        for (node, sight) in mail.leases {
+            self.lease_seen(node, sight);
+        }
+        for (id, sight) in mail.vips {
+            self.vip_seen(id, sight);
+        }
+        let now = self.clock.now();
+        let pods = self.ends.pods.all();
+        if let Some(pods) = &pods {
+            let changes = self.told.changes(pods, now);
+            if !changes.is_empty() {
+                self.teller.look_again();
+            }
+            for event in changes {
+                self.keeper.handle(event, now);
+            }
+        }
+        if !self.is_synced && listed && pods.is_some() {
+            self.is_synced = true;
+            self.keeper.handle(Event::Synced, now);
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Serve(serving) => self.serving = Some(serving),
+            Act::Ask {
+                node,
+                address,
+                term,
+                ticket,
+            } => {
+                let said = Said::Ask {
+                    to: node,
+                    address,
+                    term,
+                    ticket,
+                };
+                // What is lost here is as good as lost on its way.
+                let _ = self.ends.said.try_send(said);
+            }
+            Act::Answer {
+                to,
+                term,
+                ticket,
+                refusal,
+            } => {
+                let Some(back) = self.backs.remove(&(to.clone(), ticket)) else {
+                    return;
+                };
+                let said = Said::Answer {
+                    to,
+                    term,
+                    ticket,
+                    refusal: refusal.map(Refusal::reason),
+                    back,
+                };
+                let _ = self.ends.said.try_send(said);
+            }
+            act @ (Act::WriteLease { .. }
+            | Act::ReadLease { .. }
+            | Act::WriteVip { .. }
+            | Act::ReadVip { .. }) => {
+                let mut object = None;
+                if let Act::WriteVip { id, .. } = &act {
+                    self.writing.insert(id.clone());
+                    object = self.objects.get(id).cloned();
+                }
+                let call = answer::call(self.calls.clone(), act, object);
+                self.flying.spawn(call);
+            }
+        }
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        let now = self.clock.now();
+        let event = match heard {
+            Heard::Ask {
+                by,
+                term,
+                ticket,
+                back,
+            } => {
+                self.backs.insert((by.clone(), ticket), back);
+                Event::PromiseAsked { by, term, ticket }
+            }
+            Heard::Answer {
+                by,
+                term,
+                ticket,
+                granted,
+            } => Event::Promised {
+                by,
+                term,
+                ticket,
+                granted,
+            },
+        };
+        self.keeper.handle(event, now);
+    }
+
+    fn learn(&mut self, news: News) {
+        let now = self.clock.now();
+        match news {
+            News::Served { number, findings } => {
+                self.teller.found(findings);
+                self.keeper.handle(Event::Served(number), now);
+            }
+            News::Unable { id, .. } => self.keeper.handle(Event::CannotServe(id), now),
+        }
+    }
+
+    /// Gives the kernel's part an order, if it is another one than before.
+    fn put_order(&mut self) {
+        let Some(serving) = &self.serving else { return };
+        let order = order(serving, &self.objects);
+        self.ends.orders.send_if_modified(|last| {
+            let is_new = last.as_deref() != Some(&order);
+            if is_new {
+                *last = Some(Arc::new(order));
+            }
+            is_new
+        });
+    }
+
+    /// Writes conditions that have changed.
+    fn tell(&mut self) {
+        let Some(serving) = &self.serving else { return };
+        let now = self.clock.now();
+        let due = self
+            .teller
+            .due(serving, &self.objects, &self.told, &self.writing, now);
+        for (id, object, conditions) in due {
+            let calls = self.calls.clone();
+            self.flying
+                .spawn(async { Some(answer::tell(calls, id, object, conditions).await) });
+        }
+    }
+
+    /// Looks at nodes that are silent and have something that this node could have.
+    fn look_for_nodes(&mut self) {
+        let mut silent = BTreeSet::new();
+        for object in self.objects.values() {
+            let Some(status) = &object.status else {
+                continue;
+            };
+            let Some(holder) = status.holder.as_ref().filter(|it| it.node != self.me) else {
+                continue;
+            };
+            let lease = self.leases.get(&holder.node);
+            // Whoever asks for promises is judged in time anyway.
+            let asks = lease.is_some_and(|it| it.peers.contains(&self.me));
+            let could = status.candidates.iter().any(|it| it.node == self.me);
+            if could && !asks {
+                silent.insert(holder.node.clone());
+            }
+        }
+        let now = self.clock.now();
+        for node in self.doubts.due(&silent, &self.timing, now) {
+            let calls = self.calls.clone();
+            self.flying.spawn(async move {
+                let down = calls.is_down(&node).await.ok();
+                Some(Answer::Down(node, down))
+            });
+        }
+    }
+}

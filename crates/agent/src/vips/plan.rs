@@ -1,0 +1,325 @@
+//! What a node has to be told so that it serves an order: rules, links to answer on,
+//! addresses to lend to pods, routes. Pure: made from what was asked and what there is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    path::PathBuf,
+};
+
+use floe_core::{
+    addr,
+    announce::Mac,
+    vip::{
+        Candidate, Mode, VipId, claim,
+        keeper::{Role, Served, Serving},
+        rules::{NodeRules, RuleRefusal},
+    },
+};
+use floe_net::netlink::Route;
+use ipnet::IpNet;
+
+pub use survey::Survey;
+
+mod survey;
+
+/// The main table of routes.
+const MAIN: u32 = 254;
+
+/// What is to be served, with all that the keeper does not know of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// What the keeper says.
+    pub serving: Serving,
+    /// The same objects as there.
+    pub details: BTreeMap<VipId, Detail>,
+    /// All addresses that somebody shares.
+    pub known: BTreeSet<IpAddr>,
+    /// Addresses of nodes.
+    pub nodes: BTreeSet<IpAddr>,
+}
+
+/// How an object is to be served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Detail {
+    /// The link to announce on, if a person has chosen one.
+    pub interface: String,
+    /// Whether what the holder sends leaves with the address.
+    pub egress: bool,
+    /// How its holder is served.
+    pub mode: Mode,
+}
+
+/// A pod's namespace, and the link in it for addresses that the pod has itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The namespace.
+    pub netns: PathBuf,
+    /// The index of the link there.
+    pub link: u32,
+    /// Its hardware address.
+    pub mac: Mac,
+    /// The link of the host that its frames come through.
+    pub lower: Option<u32>,
+}
+
+/// An address that a pod has for as long as this node may serve it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loan {
+    /// Where.
+    pub room: Room,
+    /// The address.
+    pub ip: IpAddr,
+}
+
+/// All that the host has to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The rules.
+    pub rules: NodeRules,
+    /// Whether there is anything that needs rules.
+    pub has_rules: bool,
+    /// The addresses to answer for, by link.
+    pub answers: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// The addresses that pods have.
+    pub loans: Vec<Loan>,
+    /// Routes to nodes that have an address now: node and link.
+    pub leads: BTreeMap<IpAddr, (IpAddr, u32)>,
+    /// What was found about those that this node serves or is prepared to.
+    pub findings: BTreeMap<VipId, Finding>,
+}
+
+/// What was found about an object that this node serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Finding {
+    /// Why it cannot be served.
+    pub trouble: Option<Trouble>,
+    /// Why nobody outside of the cluster hears of it.
+    pub unreachable: Option<Unreachable>,
+    /// The links on which it is announced.
+    pub links: BTreeSet<String>,
+}
+
+/// Why an object cannot be served here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// The pod has no address of a family that is needed.
+    #[error(transparent)]
+    FamilyMissing(#[from] claim::FamilyMissing),
+    /// The host knows no way to the pod.
+    #[error("no route leads to the pod")]
+    NoRoute,
+    /// The namespace of the pod is not known, or has no link for it.
+    #[error("the pod's network is not found")]
+    NoNamespace,
+    /// It cannot be part of the rules.
+    #[error(transparent)]
+    Rules(#[from] RuleRefusal),
+    /// The kernel does not have the rules that it was told.
+    #[error("the rules are not in the kernel: {0}")]
+    RulesMissing(String),
+    /// Nobody would be answered on the link.
+    #[error("{0}")]
+    Deaf(String),
+}
+
+/// Why nobody outside of the cluster hears of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreachable {
+    /// No link has a subnet with it, or the chosen one is not there.
+    #[error("no interface of the node has a subnet with the address: reachable from inside only")]
+    NoInterface,
+}
+
+impl Trouble {
+    /// The stable reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::FamilyMissing(it) => it.reason(),
+            Self::NoRoute => "NoRoute",
+            Self::NoNamespace => "NoNamespace",
+            Self::Rules(it) => it.reason(),
+            Self::RulesMissing(_) => "RulesMissing",
+            Self::Deaf(_) => "NotAnswering",
+        }
+    }
+}
+
+impl Unreachable {
+    /// The stable reason.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NoInterface => "NoInterface",
+        }
+    }
+}
+
+/// Plans what the host has to have. `rooms` are the namespaces of pods, by uid.
+pub fn plan(order: &Order, survey: &Survey, rooms: &BTreeMap<String, Room>) -> Plan {
+    let mut plan = Plan {
+        has_rules: !order.serving.roles.is_empty(),
+        ..Plan::default()
+    };
+    surroundings(&mut plan.rules, order, survey);
+    for (id, served) in &order.serving.roles {
+        let detail = order.details.get(id).cloned().unwrap_or_default();
+        let found = match &served.role {
+            Role::Holder(pod) => Some(hold(&mut plan, served, pod, &detail, survey, rooms)),
+            Role::Prepared(pod) => {
+                let found = prepare(&mut plan.rules, served, pod, survey, rooms);
+                Some(found.map(|()| Finding::default()))
+            }
+            Role::HandedTo(node) => {
+                for &ip in &served.addresses {
+                    // There is no such route as one of the sixth family by way of the fourth.
+                    let fits = ip.is_ipv4() || node.is_ipv6();
+                    if let Some(link) = survey.link_to(*node).filter(|_| fits) {
+                        plan.leads.insert(ip, (*node, link.index));
+                    }
+                }
+                None
+            }
+            // The pod itself is asked for it, wherever it is.
+            Role::Away(_) if detail.mode == Mode::Direct => None,
+            Role::Away(pod) => {
+                for &ip in &served.addresses {
+                    if let Ok(own) = claim::pair(ip, pod) {
+                        // Families are the same, or there would be no pair.
+                        let _ = plan.rules.send_away(addr::canonical(ip), own);
+                    }
+                }
+                None
+            }
+        };
+        if let Some(found) = found {
+            let found = found.unwrap_or_else(|trouble| Finding {
+                trouble: Some(trouble),
+                ..Finding::default()
+            });
+            plan.findings.insert(id.clone(), found);
+        }
+    }
+    plan
+}
+
+/// What does not depend on who serves what.
+fn surroundings(rules: &mut NodeRules, order: &Order, survey: &Survey) {
+    for &ip in &order.known {
+        rules.know(ip);
+    }
+    let chosen = order.details.values().map(|it| it.interface.as_str());
+    let chosen = chosen.filter_map(|name| survey.link_named(name));
+    let near = order.known.iter().filter_map(|ip| survey.link_near(*ip));
+    let exits: BTreeSet<&str> = near.chain(chosen).map(|it| it.name.as_str()).collect();
+    let is_default = |it: &&Route| it.dst.prefix_len() == 0 && it.table == MAIN;
+    let defaults = survey.routes.iter().filter(is_default);
+    let defaults = defaults.filter_map(|it| survey.link_at(it.link));
+    let uplinks: BTreeSet<&str> = exits
+        .iter()
+        .copied()
+        .chain(defaults.map(|it| it.name.as_str()))
+        .collect();
+    // The kernel has names that no rule can have; nothing is announced there either.
+    for link in exits.iter().filter(|_| survey.can_guard) {
+        let _ = rules.add_exit(link);
+    }
+    for link in &uplinks {
+        let _ = rules.add_uplink(link);
+    }
+    for &node in &order.nodes {
+        rules.add_inside(IpNet::from(node));
+    }
+    // What another machine routes for is a network of the cluster, as far as a node can tell.
+    for route in &survey.routes {
+        // A route that leads a shared address to its next node.
+        let is_shared = order.known.contains(&route.dst.addr());
+        let by_uplink = survey
+            .link_at(route.link)
+            .is_some_and(|it| uplinks.contains(it.name.as_str()));
+        let is_way = route.table == MAIN && route.dst.prefix_len() > 0 && route.gateway.is_some();
+        if is_way && by_uplink && !is_shared {
+            rules.add_inside(route.dst);
+        }
+    }
+}
+
+fn hold(
+    plan: &mut Plan,
+    served: &Served,
+    pod: &Candidate,
+    detail: &Detail,
+    survey: &Survey,
+    rooms: &BTreeMap<String, Room>,
+) -> Result<Finding, Trouble> {
+    let mut found = Finding::default();
+    if pod.mode == Mode::Direct {
+        let room = rooms.get(&pod.uid).ok_or(Trouble::NoNamespace)?;
+        for link in survey.exits_of(room) {
+            plan.rules.add_exit(link)?;
+        }
+        for &ip in &served.addresses {
+            plan.rules.announce(ip);
+            let room = room.clone();
+            plan.loans.push(Loan { room, ip });
+        }
+        return Ok(found);
+    }
+    let pairs = nat(&mut plan.rules, served, pod, survey)?;
+    for (ip, own) in pairs {
+        if detail.egress {
+            plan.rules.leave_as(own, ip)?;
+        }
+        let link = if detail.interface.is_empty() {
+            survey.link_near(ip)
+        } else {
+            survey.link_named(&detail.interface)
+        };
+        let Some(link) = link else {
+            found.unreachable = Some(Unreachable::NoInterface);
+            continue;
+        };
+        plan.rules.announce(ip);
+        found.links.insert(link.name.clone());
+        plan.answers
+            .entry(link.name.clone())
+            .or_default()
+            .insert(ip);
+    }
+    Ok(found)
+}
+
+fn prepare(
+    rules: &mut NodeRules,
+    served: &Served,
+    pod: &Candidate,
+    survey: &Survey,
+    rooms: &BTreeMap<String, Room>,
+) -> Result<(), Trouble> {
+    if pod.mode == Mode::Direct {
+        // It would answer as soon as it has the address.
+        let room = rooms.get(&pod.uid);
+        return room.map(drop).ok_or(Trouble::NoNamespace);
+    }
+    nat(rules, served, pod, survey).map(drop)
+}
+
+/// Sends traffic to the pod; the addresses, each with the pod's own.
+fn nat(
+    rules: &mut NodeRules,
+    served: &Served,
+    pod: &Candidate,
+    survey: &Survey,
+) -> Result<Vec<(IpAddr, IpAddr)>, Trouble> {
+    let pairs = claim::pairs(&served.addresses, &pod.addresses)?;
+    let mut held = Vec::new();
+    for &(ip, own) in &pairs {
+        held.push((ip, own, survey.link_to_pod(own).ok_or(Trouble::NoRoute)?));
+    }
+    for (ip, own, link) in held {
+        rules.hold(addr::canonical(ip), own, link)?;
+    }
+    Ok(pairs)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The part that makes the kernel serve what the keeper says: one task that does the last
+//! order, tells when it is done, and looks now and then whether it still is.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use floe_core::{
+    lease::Moment,
+    vip::{VipId, keeper::Role},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
+use tracing::{info, warn};
+
+use super::{
+    clock::Clock,
+    plan::{Finding, Order, Trouble},
+};
+
+pub use kernel::Kernel;
+
+mod direct;
+mod host;
+mod kernel;
+
+/// The time between two looks while something is served, and while nothing is.
+const LOOK: Duration = Duration::from_secs(2);
+const LOOK_IDLY: Duration = Duration::from_secs(30);
+
+/// The pause before what failed is tried again.
+const AGAIN: Duration = Duration::from_millis(300);
+
+/// How often in a row something must be wrong before it is told.
+const TWICE: u32 = 2;
+
+/// What has come of an order.
+pub type Findings = BTreeMap<VipId, Finding>;
+
+/// Whatever serves addresses. Tests have their own.
+pub trait Plane: Send + 'static {
+    /// Serves exactly this.
+    ///
+    /// # Guarantees
+    /// When it succeeds the kernel has all of it. When it fails, the kernel serves nothing
+    /// for longer than it did before.
+    fn serve(
+        &mut self,
+        order: Arc<Order>,
+    ) -> impl Future<Output = Result<Findings, PlaneError>> + Send;
+
+    /// Looks whether the last order is still served, and mends what it can.
+    fn check(&mut self) -> impl Future<Output = Result<Findings, PlaneError>> + Send;
+}
+
+/// Why an order could not be done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct PlaneError {
+    /// The stable reason.
+    pub reason: &'static str,
+    /// What happened.
+    pub text: String,
+}
+
+/// What the plane tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The kernel has the order of this number.
+    Served {
+        /// Of the serving.
+        number: u64,
+        /// What was found.
+        findings: Findings,
+    },
+    /// An object cannot be served.
+    Unable {
+        /// Which.
+        id: VipId,
+        /// Why.
+        trouble: Trouble,
+    },
+}
+
+/// The end that gives orders. Only the last one counts.
+pub type Orders = watch::Sender<Option<Arc<Order>>>;
+
+/// Does orders until there is nobody to give them.
+pub async fn work(
+    mut plane: impl Plane,
+    mut orders: watch::Receiver<Option<Arc<Order>>>,
+    news: mpsc::Sender<News>,
+    clock: Clock,
+) {
+    let mut ills = Ills::default();
+    // The last deadline that the kernel may have been told.
+    let mut granted: Option<Moment> = None;
+    let mut failed: Option<&'static str> = None;
+    let mut next: Option<Instant> = None;
+    loop {
+        let is_new = tokio::select! {
+            changed = orders.changed() => match changed {
+                Ok(()) => true,
+                Err(_) => return,
+            },
+            () = pause(next) => failed.is_some(),
+        };
+        let Some(order) = orders.borrow_and_update().clone() else {
+            continue;
+        };
+        granted = granted.max(order.serving.deadline);
+        let done = if is_new {
+            plane.serve(Arc::clone(&order)).await
+        } else {
+            plane.check().await
+        };
+        let is_serving = order.serving.deadline.is_some();
+        let look = if is_serving { LOOK } else { LOOK_IDLY };
+        match done {
+            Ok(findings) => {
+                if failed.take().is_some() {
+                    info!("shared addresses are in the kernel again");
+                }
+                // Renewals come more often than looks; they must not put them off.
+                let due = Instant::now() + look;
+                next = Some(next.filter(|it| is_new && *it <= due).unwrap_or(due));
+                for (id, trouble) in ills.judge(&findings, &order, !is_new) {
+                    let (reason, object) = (trouble.reason(), id.name.as_str());
+                    warn!(reason, object, error = %trouble, "cannot serve a shared address");
+                    if news.send(News::Unable { id, trouble }).await.is_err() {
+                        return;
+                    }
+                }
+                let number = order.serving.number;
+                if news.send(News::Served { number, findings }).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                if failed.replace(error.reason) != Some(error.reason) {
+                    let reason = error.reason;
+                    warn!(reason, %error, "shared addresses are not as they should be");
+                }
+                next = Some(Instant::now() + AGAIN);
+                for id in ills.fail(&order) {
+                    let trouble = Trouble::RulesMissing(error.text.clone());
+                    if news.send(News::Unable { id, trouble }).await.is_err() {
+                        return;
+                    }
+                }
+                // Whatever the kernel has, its time is over, and nothing is to be served.
+                let is_silent = granted.is_none_or(|it| it < clock.now());
+                if is_silent && !order.serving.roles.keys().any(|id| is_ours(&order, id)) {
+                    let number = order.serving.number;
+                    let findings = Findings::new();
+                    if news.send(News::Served { number, findings }).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was wrong the last times.
+#[derive(Debug, Default)]
+struct Ills {
+    counts: BTreeMap<VipId, u32>,
+    failures: u32,
+}
+
+impl Ills {
+    /// Those that were wrong often enough to be told. Who is only prepared says so at once:
+    /// nobody must wait for it.
+    fn judge(&mut self, findings: &Findings, order: &Order, look: bool) -> Vec<(VipId, Trouble)> {
+        self.failures = 0;
+        self.counts.retain(|id, _| findings.contains_key(id));
+        let mut told = Vec::new();
+        for (id, finding) in findings {
+            let Some(trouble) = &finding.trouble else {
+                self.counts.remove(id);
+                continue;
+            };
+            let count = self.counts.entry(id.clone()).or_default();
+            // A renewal alone is no look.
+            *count += u32::from(look || *count == 0);
+            if *count >= TWICE || !is_held(order, id) {
+                *count = 0;
+                told.push((id.clone(), trouble.clone()));
+            }
+        }
+        told
+    }
+
+    /// All that this node holds or is prepared for, once orders could not be done for about
+    /// two looks.
+    fn fail(&mut self, order: &Order) -> Vec<VipId> {
+        self.failures += 1;
+        let limit = LOOK.as_millis() * u128::from(TWICE) / AGAIN.as_millis();
+        if u128::from(self.failures) < limit {
+            return Vec::new();
+        }
+        self.failures = 0;
+        let all = order.serving.roles.keys();
+        all.filter(|id| is_ours(order, id)).cloned().collect()
+    }
+}
+
+fn is_held(order: &Order, id: &VipId) -> bool {
+    let role = order.serving.roles.get(id).map(|it| &it.role);
+    matches!(role, Some(Role::Holder(_)))
+}
+
+fn is_ours(order: &Order, id: &VipId) -> bool {
+    let role = order.serving.roles.get(id).map(|it| &it.role);
+    matches!(role, Some(Role::Holder(_) | Role::Prepared(_)))
+}
+
+async fn pause(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}

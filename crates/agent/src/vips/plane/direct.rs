@@ -1,0 +1,183 @@
+//! Addresses that pods have themselves, for as long as this node may serve them.
+
+use std::{
+    io,
+    net::IpAddr,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use floe_net::{
+    announce::{self, ArpForm},
+    boottime::Deadline,
+    netlink::{Netlink, NetlinkError},
+    netns::Netns,
+};
+use ipnet::IpNet;
+use tracing::debug;
+
+use crate::vips::plan::{Loan, Room};
+
+/// How long after each other an address is told. Nobody acknowledges it.
+const REPEATS: [Duration; 4] = [
+    Duration::ZERO,
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+    Duration::from_millis(1500),
+];
+
+/// Why a pod's network could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomError {
+    /// The namespace cannot be entered.
+    #[error("cannot enter the namespace of a pod: {0}")]
+    Namespace(#[from] io::Error),
+    /// The kernel refused.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+}
+
+/// The link of a pod for these addresses: the one whose subnet has one of them, else the
+/// one with the pod's own address.
+pub fn find(path: &Path, own: &[IpAddr], addresses: &[IpAddr]) -> Result<Option<Room>, RoomError> {
+    let Some(netns) = enter(path)? else {
+        return Ok(None);
+    };
+    let found = netns.run(|| -> Result<_, NetlinkError> {
+        let mut netlink = Netlink::open()?;
+        let there = netlink.addresses(None)?;
+        let wide = |net: &IpNet| net.prefix_len() < net.max_prefix_len();
+        let near = there.iter().find(|it| {
+            wide(&it.net) && it.scope == 0 && addresses.iter().any(|ip| it.net.contains(ip))
+        });
+        let has = || there.iter().find(|it| own.contains(&it.net.addr()));
+        let Some(address) = near.or_else(has) else {
+            return Ok(None);
+        };
+        netlink.link_at(address.link)
+    })??;
+    Ok(found.and_then(|link| {
+        Some(Room {
+            netns: path.to_owned(),
+            link: link.index,
+            mac: link.mac?,
+            lower: link.parent.filter(|_| link.is_elsewhere),
+        })
+    }))
+}
+
+/// Addresses that are lent.
+#[derive(Debug, Default)]
+pub struct Loans(Vec<Lent>);
+
+#[derive(Debug)]
+struct Lent {
+    loan: Loan,
+    /// Whether nobody is to be told of it any more.
+    over: Arc<AtomicBool>,
+}
+
+impl Loans {
+    /// Takes back all but these. All are tried; the first failure is told.
+    pub fn end_others(&mut self, wanted: &[Loan]) -> Result<(), RoomError> {
+        let mut outcome = Ok(());
+        let (kept, others): (Vec<Lent>, Vec<Lent>) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|it| wanted.contains(&it.loan));
+        self.0 = kept;
+        for lent in others {
+            lent.over.store(true, Ordering::SeqCst);
+            if let Err(error) = take_back(&lent.loan) {
+                outcome = outcome.and(Err(error));
+                // Tried again with the next order.
+                self.0.push(lent);
+            }
+        }
+        outcome
+    }
+
+    /// Lends these until the deadline, and tells the link of those that are new.
+    pub fn lend(&mut self, wanted: &[Loan], deadline: &Deadline) -> Result<(), RoomError> {
+        let mut outcome = Ok(());
+        for loan in wanted {
+            let Some(left) = deadline.left() else { break };
+            let is_there = match lend(loan, left) {
+                Ok(is_there) => is_there,
+                Err(error) => {
+                    outcome = outcome.and(Err(error));
+                    continue;
+                }
+            };
+            if is_there && !self.0.iter().any(|it| it.loan == *loan) {
+                let over = Arc::<AtomicBool>::default();
+                tell(loan.clone(), deadline.clone(), Arc::clone(&over));
+                self.0.push(Lent {
+                    loan: loan.clone(),
+                    over,
+                });
+            }
+        }
+        outcome
+    }
+}
+
+fn lend(loan: &Loan, left: Duration) -> Result<bool, RoomError> {
+    let Some(netns) = enter(&loan.room.netns)? else {
+        return Ok(false);
+    };
+    let link = loan.room.link;
+    let done = netns.run(|| Netlink::open()?.lend_address(link, loan.ip, left))?;
+    Ok(done?)
+}
+
+fn take_back(loan: &Loan) -> Result<(), RoomError> {
+    let Some(netns) = enter(&loan.room.netns)? else {
+        return Ok(());
+    };
+    let (link, net) = (loan.room.link, IpNet::from(loan.ip));
+    netns.run(|| Netlink::open()?.remove_address(link, net))??;
+    Ok(())
+}
+
+/// Tells the link some times, as long as the deadline has not passed.
+fn tell(loan: Loan, deadline: Deadline, over: Arc<AtomicBool>) {
+    let work = move || {
+        let Ok(Some(netns)) = enter(&loan.room.netns) else {
+            return;
+        };
+        for after in REPEATS {
+            thread::sleep(after);
+            if over.load(Ordering::SeqCst) || deadline.left().is_none() {
+                return;
+            }
+            let Room { link, mac, .. } = loan.room;
+            let told = netns.run(|| announce::tell(link, mac, &[loan.ip], ArpForm::Request));
+            if let Err(error) = told.flatten() {
+                debug!(%error, ip = %loan.ip, "cannot tell an address of a pod");
+            }
+        }
+    };
+    let started = thread::Builder::new().name("tells".to_owned()).spawn(work);
+    if let Err(error) = started {
+        debug!(%error, "cannot tell an address of a pod");
+    }
+}
+
+/// A pod's namespace; one that is gone took all that was in it along.
+fn enter(path: &Path) -> Result<Option<Netns>, RoomError> {
+    let netns = match Netns::open(path) {
+        Ok(netns) => netns,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    // The host's own links are not a pod's.
+    if netns.is_same(&Netns::current()?)? {
+        return Err(io::Error::other("it is the namespace of the host").into());
+    }
+    Ok(Some(netns))
+}

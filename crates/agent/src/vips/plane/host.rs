@@ -1,0 +1,240 @@
+//! The host: rules, answers on links, routes, and what pods have themselves. It blocks.
+//!
+//! Every order is done in the same sequence: what is to end ends first, then the rules
+//! change and the deadline with them in one transaction, then what is new is told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    path::PathBuf,
+};
+
+use floe_core::vip::keeper::Role;
+use floe_net::{
+    boottime::{self, Deadline},
+    netlink::{Netlink, NetlinkError},
+    nft::NftError,
+    responder::ResponderError,
+};
+use tracing::warn;
+
+use super::{
+    Findings, PlaneError,
+    direct::{self, Loans, RoomError},
+};
+use crate::vips::plan::{Order, Plan, Room, Survey, Trouble, plan};
+use tables::Tables;
+use voices::Voices;
+
+mod tables;
+mod voices;
+
+/// A pod that has addresses itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its uid.
+    pub uid: String,
+    /// Its namespace.
+    pub netns: PathBuf,
+    /// Its own addresses.
+    pub own: Vec<IpAddr>,
+    /// The shared ones.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// The host.
+#[derive(Debug, Default)]
+pub struct Host {
+    tables: Tables,
+    voices: Voices,
+    loans: Loans,
+    deadline: Deadline,
+    rooms: BTreeMap<String, Room>,
+    /// The order that was done last, and what it came to; nothing while that is not known.
+    done: Option<(Order, Plan)>,
+}
+
+impl Host {
+    /// Serves exactly this.
+    pub fn serve(&mut self, order: &Order, pods: &[Pod]) -> Result<Findings, PlaneError> {
+        let moved = self.look_into(pods, false);
+        let done = self.done.take();
+        let renewed = done.filter(|(last, _)| !moved && is_same(last, order));
+        if let Some((_, plan)) = renewed {
+            return self.put(order, plan.clone(), Some(&plan));
+        }
+        let plan = self.plan(order)?;
+        self.put(order, plan, None)
+    }
+
+    /// Looks whether the last order is still served, and mends what it can.
+    pub fn check(&mut self, order: &Order, pods: &[Pod]) -> Result<Findings, PlaneError> {
+        self.look_into(pods, true);
+        let now = self.plan(order)?;
+        let changed = self.tables.has_changed()?;
+        let deaf = self.voices.check();
+        let before = self.done.take().filter(|_| !changed).map(|(_, plan)| plan);
+        let mut findings = self.put(order, now, before.as_ref())?;
+        for (id, served) in &order.serving.roles {
+            if !matches!(served.role, Role::Holder(_)) {
+                continue;
+            }
+            let finding = findings.entry(id.clone()).or_default();
+            let why = finding.links.iter().find_map(|link| deaf.get(link));
+            let deaf = why.map(|why| Trouble::Deaf(why.clone()));
+            let lost = changed.then(|| Trouble::RulesMissing("somebody has changed them".into()));
+            finding.trouble = finding.trouble.take().or(deaf).or(lost);
+        }
+        Ok(findings)
+    }
+
+    /// The pods whose namespaces are gone.
+    pub fn lost(&self) -> BTreeSet<String> {
+        let lost = self.rooms.iter().filter(|(_, room)| !room.netns.exists());
+        lost.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    fn plan(&mut self, order: &Order) -> Result<Plan, PlaneError> {
+        // A node without shared addresses needs nothing, not even the programs.
+        if order.serving.roles.is_empty() {
+            return Ok(Plan::default());
+        }
+        let mut netlink = Netlink::open()?;
+        let survey = Survey {
+            links: netlink.links()?,
+            addresses: netlink.addresses(None)?,
+            routes: netlink.routes()?,
+            can_guard: self.tables.can_guard()?,
+        };
+        Ok(plan(order, &survey, &self.rooms))
+    }
+
+    /// Finds the links of pods that have addresses themselves; whether something is other
+    /// than before.
+    fn look_into(&mut self, pods: &[Pod], again: bool) -> bool {
+        let before = self.rooms.clone();
+        self.rooms
+            .retain(|uid, _| !again && pods.iter().any(|it| it.uid == *uid));
+        for pod in pods {
+            if self.rooms.contains_key(&pod.uid) {
+                continue;
+            }
+            match direct::find(&pod.netns, &pod.own, &pod.addresses) {
+                Ok(Some(room)) => {
+                    self.rooms.insert(pod.uid.clone(), room);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let (reason, uid) = ("NamespaceUnreadable", &pod.uid);
+                    warn!(reason, uid, %error, "cannot look into the namespace of a pod");
+                }
+            }
+        }
+        self.rooms != before
+    }
+
+    /// Makes the kernel have a plan. `before` is what it has, if that is known for sure.
+    fn put(
+        &mut self,
+        order: &Order,
+        plan: Plan,
+        before: Option<&Plan>,
+    ) -> Result<Findings, PlaneError> {
+        let until = order.serving.deadline.map(|it| it.0);
+        let until = until.filter(|it| *it > boottime::now());
+        if until.is_none() {
+            self.deadline.end();
+        }
+        self.voices.hush(&plan.answers)?;
+        self.loans.end_others(&plan.loans)?;
+        // Before the rules: as long as those have an address, no route counts for it, and
+        // once they do not, what comes goes on at once.
+        if before.is_none_or(|it| it.leads != plan.leads) {
+            lead(&plan.leads)?;
+        }
+        self.tables.put(&plan, before, until)?;
+        if let Some(until) = until {
+            self.deadline.set(until);
+        }
+        let lent = self.loans.lend(&plan.loans, &self.deadline);
+        let deaf = self.voices.answer(&plan.answers, &self.deadline);
+        let mut findings = plan.findings.clone();
+        for (id, finding) in &mut findings {
+            let why = finding.links.iter().find_map(|link| deaf.get(link));
+            if let Some(why) = why {
+                finding.trouble.get_or_insert(Trouble::Deaf(why.clone()));
+            }
+            let served = order.serving.roles.get(id);
+            let is_lent = |ip: &IpAddr| plan.loans.iter().any(|it| it.ip == *ip);
+            if lent.is_err() && served.is_some_and(|it| it.addresses.iter().any(is_lent)) {
+                finding.trouble.get_or_insert(Trouble::NoNamespace);
+            }
+        }
+        if let Err(error) = lent {
+            warn!(reason = "LendFailed", %error, "a pod does not get a shared address");
+        }
+        self.done = Some((order.clone(), plan));
+        Ok(findings)
+    }
+}
+
+/// Makes the routes to other nodes these, whatever there was.
+fn lead(wanted: &BTreeMap<IpAddr, (IpAddr, u32)>) -> Result<(), PlaneError> {
+    let mut netlink = Netlink::open()?;
+    for route in netlink.leading()? {
+        if !wanted.contains_key(&route.dst.addr()) {
+            netlink.remove_route(&route)?;
+        }
+    }
+    for (ip, (node, link)) in wanted {
+        if let Err(error) = netlink.lead(*ip, *node, *link) {
+            // Who still sends here is late by a moment; nothing else is wrong.
+            warn!(reason = "LeadFailed", %ip, %node, %error, "cannot send on what still comes");
+        }
+    }
+    Ok(())
+}
+
+/// Whether both ask for the same, whatever the deadline.
+fn is_same(one: &Order, other: &Order) -> bool {
+    one.serving.roles == other.serving.roles
+        && one.details == other.details
+        && one.known == other.known
+        && one.nodes == other.nodes
+}
+
+impl From<NftError> for PlaneError {
+    fn from(error: NftError) -> Self {
+        Self {
+            reason: error.reason(),
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<NetlinkError> for PlaneError {
+    fn from(error: NetlinkError) -> Self {
+        Self {
+            reason: "NetlinkFailed",
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<ResponderError> for PlaneError {
+    fn from(error: ResponderError) -> Self {
+        Self {
+            reason: error.reason(),
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<RoomError> for PlaneError {
+    fn from(error: RoomError) -> Self {
+        Self {
+            reason: "NamespaceUnreadable",
+            text: error.to_string(),
+        }
+    }
+}

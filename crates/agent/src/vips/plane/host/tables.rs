@@ -1,0 +1,246 @@
+//! The kernel's rules, and the connections that follow them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use floe_core::vip::rules::{ANNOUNCEMENTS, NodeRules, TABLE, Target, removal};
+use floe_net::{
+    conntrack,
+    nft::{Nft, NftError},
+};
+use tracing::{debug, info, warn};
+
+use crate::vips::plan::Plan;
+
+/// Whether frames can be stopped on their way out: kernels before 5.16 cannot.
+const PROBE: &str = "add table netdev floe-vip-probe\n\
+    add chain netdev floe-vip-probe out { type filter hook egress device \"lo\" priority 0; }\n\
+    delete table netdev floe-vip-probe\n";
+
+/// The tables of shared addresses.
+#[derive(Debug)]
+pub struct Tables {
+    nft: Nft,
+    can_guard: Option<bool>,
+    /// Whether something may be served until its time is over.
+    alive: bool,
+    /// The last rules that were told.
+    rules: Option<NodeRules>,
+    /// What the kernel has said that it has; nothing before it was told something.
+    listed: Option<Vec<Option<String>>>,
+    /// Addresses of which connections are still to be forgotten.
+    stale: BTreeSet<IpAddr>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self {
+            nft: Nft::default(),
+            can_guard: None,
+            // An earlier process may have left something.
+            alive: true,
+            rules: None,
+            listed: None,
+            stale: BTreeSet::new(),
+        }
+    }
+}
+
+impl Tables {
+    /// Whether the kernel can stop frames on their way out.
+    pub fn can_guard(&mut self) -> Result<bool, NftError> {
+        if let Some(can) = self.can_guard {
+            return Ok(can);
+        }
+        let can = match self.nft.apply(PROBE) {
+            Ok(()) => true,
+            Err(NftError::Refused(error)) => {
+                let reason = "EgressHookMissing";
+                warn!(reason, error, "announcements are not guarded by the kernel");
+                false
+            }
+            Err(error) => return Err(error),
+        };
+        self.can_guard = Some(can);
+        Ok(can)
+    }
+
+    /// Makes the kernel have the rules of a plan until a moment on the clock of
+    /// [`floe_net::boottime`]. `before` is what it has, if that is known for sure.
+    pub fn put(
+        &mut self,
+        plan: &Plan,
+        before: Option<&Plan>,
+        until: Option<Duration>,
+    ) -> Result<(), NftError> {
+        if !plan.has_rules {
+            if before.is_none_or(|it| it.has_rules) {
+                self.remove()?;
+            }
+            self.forget();
+            return Ok(());
+        }
+        let same = before.is_some_and(|it| it.has_rules && it.rules == plan.rules);
+        if !same && self.rules.is_none() {
+            // As an earlier process has left it.
+            let listed = self.nft.list(TABLE)?.unwrap_or_default();
+            self.stale
+                .extend(changed(&targets_in(&listed), &plan.rules));
+        }
+        let script = if same {
+            String::new()
+        } else {
+            plan.rules.script()
+        };
+        let refresh = |left| format!("{script}{}", plan.rules.refresh(left));
+        match until.map(|until| self.nft.keep_alive(until, refresh)) {
+            Some(Ok(())) => self.alive = true,
+            // What was granted before ends by itself.
+            Some(Err(NftError::TooLate)) if same => {}
+            Some(Err(NftError::TooLate)) => self.nft.apply(&script)?,
+            Some(Err(error)) => {
+                self.alive = true;
+                return Err(error);
+            }
+            None if same && !self.alive => {}
+            None => {
+                self.nft.apply(&refresh(Duration::ZERO))?;
+                self.alive = false;
+            }
+        }
+        if !same {
+            if let Some(earlier) = &self.rules {
+                self.stale.extend(plan.rules.changed_since(earlier));
+            }
+            self.rules = Some(plan.rules.clone());
+            self.listed = Some(self.list()?);
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// Whether the kernel has something else than what it was told.
+    pub fn has_changed(&self) -> Result<bool, NftError> {
+        match &self.listed {
+            Some(listed) => Ok(self.list()? != *listed),
+            None => Ok(false),
+        }
+    }
+
+    fn remove(&mut self) -> Result<(), NftError> {
+        for (script, table) in removal().iter().zip([TABLE, ANNOUNCEMENTS]) {
+            match self.nft.apply(script) {
+                Ok(()) => {}
+                // Without the program nobody has made rules, and without the family nobody
+                // could.
+                Err(error @ (NftError::Start(_) | NftError::Refused(_)))
+                    if self.rules.is_none() =>
+                {
+                    debug!(table, %error, "no rules to remove");
+                }
+                Err(NftError::Refused(error)) if self.can_guard == Some(false) => {
+                    debug!(table, error, "no rules to remove");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.alive = false;
+        self.listed = None;
+        if let Some(earlier) = self.rules.take() {
+            self.stale
+                .extend(NodeRules::default().changed_since(&earlier));
+        }
+        Ok(())
+    }
+
+    /// Makes the kernel forget connections that follow earlier rules. It is tried again with
+    /// the next order.
+    fn forget(&mut self) {
+        if self.stale.is_empty() {
+            return;
+        }
+        match conntrack::forget(&self.stale) {
+            Ok(count) => {
+                if count > 0 {
+                    let addresses = self.stale.len();
+                    info!(
+                        count,
+                        addresses, "connections of shared addresses are ended"
+                    );
+                }
+                self.stale.clear();
+            }
+            Err(error) => {
+                warn!(reason = "ConntrackFailed", %error, "old connections are not ended");
+            }
+        }
+    }
+
+    /// What the kernel has, but for what changes by itself.
+    fn list(&self) -> Result<Vec<Option<String>>, NftError> {
+        let guards = self.can_guard == Some(true);
+        let tables = [TABLE, ANNOUNCEMENTS].into_iter();
+        tables
+            .take(1 + usize::from(guards))
+            .map(|table| Ok(self.nft.list(table)?.map(|text| lasting(&text))))
+            .collect()
+    }
+}
+
+/// A listing without the set `alive`, whose elements count down.
+fn lasting(listing: &str) -> String {
+    let mut lines = Vec::new();
+    let mut inside = false;
+    for line in listing.lines() {
+        let word = line.trim();
+        inside |= word.starts_with("set alive ");
+        if !inside {
+            lines.push(line);
+        }
+        inside &= word != "}";
+    }
+    lines.join("\n")
+}
+
+/// The pods to which traffic goes by a listing of the rules.
+fn targets_in(listing: &str) -> BTreeMap<IpAddr, IpAddr> {
+    let mut targets = BTreeMap::new();
+    let mut inside = false;
+    for line in listing.lines() {
+        let words: Vec<&str> = line
+            .split(|it: char| it.is_whitespace() || ",{}=".contains(it))
+            .filter(|it| !it.is_empty())
+            .collect();
+        match words.first() {
+            Some(&"map") => {
+                let name = words.get(1).copied().unwrap_or_default();
+                inside = name.starts_with("held") || name.starts_with("away");
+            }
+            Some(&("set" | "chain")) => inside = false,
+            _ => {}
+        }
+        for pair in words.windows(3).filter(|pair| inside && pair[1] == ":") {
+            if let (Ok(vip), Ok(pod)) = (pair[0].parse(), pair[2].parse()) {
+                targets.insert(vip, pod);
+            }
+        }
+    }
+    targets
+}
+
+/// The addresses whose traffic goes elsewhere by these rules than before.
+fn changed(before: &BTreeMap<IpAddr, IpAddr>, rules: &NodeRules) -> Vec<IpAddr> {
+    let pod_of = |vip: IpAddr| match rules.target(vip)? {
+        Target::Here { pod, .. } | Target::Elsewhere { pod } => Some(*pod),
+    };
+    let moved = before
+        .iter()
+        .filter(|(vip, pod)| pod_of(**vip) != Some(**pod));
+    moved.map(|(vip, _)| *vip).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! Shared addresses: which `VirtualIP` objects there are, and what the leader does about
+//! them.
+//!
+//! - [`store`]: the objects, fed by a watch.
+//! - [`claims`]: what annotations ask for; [`made`]: the objects that stand for them.
+//! - [`grant`]: which addresses an object gets; [`candidates`]: the pods that could have
+//!   them; [`plan`]: moves that are planned.
+//! - [`round`]: one look at a namespace; [`tend`]: one object; [`release`]: when an
+//!   address may be given to others; [`orphans`]: records without an object.
+//! - [`status`], [`server`], [`tell`]: what is written and told.
+//! - [`peers`]: the key by which agents know each other.
+//!
+//! A namespace is looked at as a whole, a moment after something in it has changed. No
+//! takeover waits for any of this: agents decide among the candidates that are known.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use floe_core::{ipam::key::HolderKey, vip::VipId};
+use floe_shell::stop::Stop;
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use kube::Client;
+use tokio::{
+    sync::{broadcast::error::RecvError, watch},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+use self::{release::Releases, server::Server, store::Vips, tell::Teller};
+use crate::{
+    cluster::{Change, Cluster},
+    duty::Duty,
+    events::Events,
+    leader::Standing,
+    metrics::Metrics,
+    queue::{Merge, Queue},
+    records::Records,
+    store::{News, Store},
+};
+
+mod candidates;
+mod claims;
+mod grant;
+mod made;
+mod orphans;
+pub mod peers;
+mod plan;
+mod release;
+mod round;
+mod server;
+mod status;
+pub mod store;
+mod tell;
+mod tend;
+
+/// How long more changes are waited for.
+const MOMENT: Duration = Duration::from_millis(10);
+
+/// How many namespaces are worked on at a time.
+const NAMESPACES: usize = 8;
+
+/// The time between two looks at what waits for time to pass.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The time between two looks at everything when nothing is heard.
+const PACE: Duration = Duration::from_secs(30);
+
+/// How long nobody must have asked for an address by annotations before its object goes.
+const UNCLAIMED: Duration = Duration::from_mins(1);
+
+/// The least time between two plans for one object.
+const BETWEEN_PLANS: Duration = Duration::from_secs(10);
+
+/// Where agents run, and the label by which they are known.
+const AGENTS: (&str, &str, &str) = ("kube-system", "app.kubernetes.io/name", "floe-agent");
+
+/// What a steward needs of the process.
+pub struct Needs {
+    /// The way to the API server.
+    pub client: Client,
+    /// Pods, nodes and workloads.
+    pub cluster: Cluster,
+    /// The books.
+    pub store: Store,
+    /// Writes of records.
+    pub records: Records,
+    /// All objects.
+    pub vips: Vips,
+    /// Where it is told.
+    pub events: Events,
+    /// Where it is counted.
+    pub metrics: Metrics,
+    /// Whether this process leads; only a leader acts.
+    pub standing: watch::Receiver<Standing>,
+}
+
+/// Looks after all shared addresses.
+pub struct Steward {
+    cluster: Cluster,
+    store: Store,
+    records: Records,
+    vips: Vips,
+    standing: watch::Receiver<Standing>,
+    server: Server,
+    teller: Teller,
+    metrics: Metrics,
+    releases: Releases,
+    memory: Mutex<Memory>,
+}
+
+/// What only this process remembers. Whoever leads next counts anew.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Since when nobody asks for the address of an object by annotations.
+    unclaimed: BTreeMap<VipId, Instant>,
+    /// When a move was last planned.
+    planned: BTreeMap<VipId, Instant>,
+    /// Since when records have no object.
+    orphans: BTreeMap<VipId, Instant>,
+}
+
+/// That something has changed.
+#[derive(Debug, Default)]
+struct Stir;
+
+/// Any change ends the pause after a failure: what failed may not be what has changed.
+impl Merge for Stir {
+    fn merge(&mut self, Self: Self) -> bool {
+        true
+    }
+}
+
+impl Steward {
+    /// One that has not begun.
+    pub fn new(needs: Needs) -> Self {
+        Self {
+            server: Server::new(needs.client),
+            teller: Teller::new(needs.events, needs.metrics.clone()),
+            cluster: needs.cluster,
+            store: needs.store,
+            records: needs.records,
+            vips: needs.vips,
+            standing: needs.standing,
+            metrics: needs.metrics,
+            releases: Releases::default(),
+            memory: Mutex::default(),
+        }
+    }
+
+    /// Looks after shared addresses until `stop`, while this process leads.
+    pub async fn run(self, mut stop: Stop) {
+        tokio::select! {
+            () = stop.requested() => {}
+            () = self.serve() => {}
+        }
+    }
+
+    async fn serve(&self) {
+        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
+        loop {
+            duty.begins().await;
+            tokio::select! {
+                () = duty.ends() => {}
+                () = self.act() => {}
+            }
+            // Only a leader counts.
+            self.metrics.vips().states(BTreeMap::new());
+            *self.memory() = Memory::default();
+        }
+    }
+
+    async fn act(&self) {
+        let mut changes = self.vips.changes();
+        let mut nodes = self.cluster.changes();
+        let mut news = self.store.news();
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut queue = Queue::<String, Stir>::new(NAMESPACES);
+        let mut work = FuturesUnordered::new();
+        let mut waiting = BTreeSet::new();
+        let mut agents = self.agents();
+        let mut last_look: Option<Instant> = None;
+        loop {
+            // Without the objects nobody can say which ones are missing.
+            while self.vips.is_complete()
+                && let Some((namespace, Stir)) = queue.next(Instant::now())
+            {
+                waiting.remove(&namespace);
+                let agents = agents.clone();
+                work.push(async move {
+                    let outcome = self.look(&namespace, &agents).await;
+                    (namespace, outcome)
+                });
+            }
+            let due = queue.next_due().filter(|_| self.vips.is_complete());
+            let stirred: BTreeSet<String> = tokio::select! {
+                Some((namespace, outcome)) = work.next(), if !work.is_empty() => {
+                    let failed = outcome.failed.then_some(Stir);
+                    queue.done(namespace.clone(), failed, Instant::now());
+                    if outcome.waits {
+                        waiting.insert(namespace);
+                    }
+                    continue;
+                }
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => continue,
+                stirred = self.cluster.stirred() => {
+                    let now = self.agents();
+                    if stirred.contains(AGENTS.0) && now != agents {
+                        agents = now;
+                        self.everywhere()
+                    } else {
+                        stirred
+                    }
+                }
+                change = changes.recv() => match change {
+                    Ok(id) => [id.namespace].into(),
+                    Err(RecvError::Lagged(_)) => self.everywhere(),
+                    Err(RecvError::Closed) => return,
+                },
+                change = nodes.recv() => match change {
+                    Ok(Change::Node(_) | Change::NodeReadiness(_) | Change::Relisted)
+                    | Err(RecvError::Lagged(_)) => self.everywhere(),
+                    Ok(_) => continue,
+                    Err(RecvError::Closed) => return,
+                },
+                told = news.recv() => match told {
+                    Ok(told) if self.concerns(&told) => self.everywhere(),
+                    Ok(_) => continue,
+                    Err(RecvError::Lagged(_)) => self.everywhere(),
+                    Err(RecvError::Closed) => return,
+                },
+                _ = ticks.tick() => {
+                    self.count();
+                    if last_look.is_none_or(|at| at.elapsed() >= PACE) && self.vips.is_complete() {
+                        last_look = Some(Instant::now());
+                        self.sweep().await;
+                        self.everywhere()
+                    } else {
+                        waiting.clone()
+                    }
+                }
+            };
+            let due = Instant::now() + MOMENT;
+            for namespace in stirred {
+                queue.add(namespace, Stir, due);
+            }
+        }
+    }
+
+    /// All namespaces in which there can be something to do.
+    fn everywhere(&self) -> BTreeSet<String> {
+        let mut all = self.cluster.asking_namespaces();
+        all.extend(self.vips.all().into_iter().map(|(id, _)| id.namespace));
+        all
+    }
+
+    /// Whether news of the books can matter here.
+    fn concerns(&self, news: &News) -> bool {
+        match news {
+            News::Configured | News::Relisted => true,
+            News::Freed(ip) | News::Changed(ip) => self.store.read(|books| {
+                let ledger = books.ledger();
+                let key = ledger.record(*ip).map(|record| &record.key);
+                ledger.topology().shared_of(*ip).is_some() || key.is_some_and(HolderKey::is_vip)
+            }),
+            News::Pool(_) => false,
+        }
+    }
+
+    /// The nodes whose agent lives, by the readiness of its pod. That is heard in a moment
+    /// and needs no watch of its own; what an agent writes about its node is up to a
+    /// minute old.
+    fn agents(&self) -> BTreeSet<String> {
+        let (namespace, label, value) = AGENTS;
+        let members = self.cluster.members(namespace).into_iter();
+        let agents = members.filter(|pod| {
+            let label = pod.shape.labels.get(label);
+            let lives = pod.ready_since.is_some() && !pod.terminating;
+            lives && label.is_some_and(|it| it == value)
+        });
+        agents.filter_map(|pod| pod.node.clone()).collect()
+    }
+
+    fn count(&self) {
+        let all = self.vips.all();
+        self.teller.count(all.iter().map(|(id, vip)| (id, &**vip)));
+        let exists = |id: &VipId| self.vips.get(id).is_some();
+        self.releases.retain(exists);
+        let mut memory = self.memory();
+        memory.unclaimed.retain(|id, _| exists(id));
+        memory.planned.retain(|id, _| exists(id));
+    }
+
+    /// A panic in any task ends the process; until then memories are as good as they were.
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod scene;
+#[cfg(test)]
+mod tests;

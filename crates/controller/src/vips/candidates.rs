@@ -1,0 +1,117 @@
+//! The pods that could have the addresses of a `VirtualIP`.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use floe_api::floe::virtualip::{CandidateStatus, ModeChoice};
+use floe_core::vip::elect::{self, Facts, Fitness, Unfit};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::cluster::{Member, Node, Phase};
+
+/// What is known about the places where pods run.
+pub struct Places<'a> {
+    /// A node.
+    pub node: &'a dyn Fn(&str) -> Option<Node>,
+    /// The nodes whose agent lives.
+    pub agents: &'a BTreeSet<String>,
+    /// Whether an address of a pod is floe's own: then the pod is on an underlay network,
+    /// and its replies bypass the host.
+    pub is_underlay: &'a dyn Fn(&Member) -> bool,
+}
+
+/// Why a pod that asks for addresses is no candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsuited {
+    /// It is not fit.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    /// Its replies bypass the host, which therefore cannot rewrite them.
+    #[error(
+        "the pod is on an underlay network, where mode nat is not possible: use auto or direct"
+    )]
+    NatNotPossible,
+    /// Its node is not known, or has no address.
+    #[error("the node of the pod has no address")]
+    NoNodeAddress,
+}
+
+impl Unsuited {
+    /// The stable reason for events and metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Unfit(unfit) => unfit.reason(),
+            Self::NatNotPossible => "NatNotPossible",
+            Self::NoNodeAddress => "NodeWithoutAddress",
+        }
+    }
+
+    /// Whether somebody has to change the pod or the `VirtualIP`; anything else passes
+    /// by itself.
+    pub fn is_a_mistake(self) -> bool {
+        match self {
+            Self::NatNotPossible | Self::Unfit(Unfit::FamilyMissing(_)) => true,
+            Self::Unfit(_) | Self::NoNodeAddress => false,
+        }
+    }
+}
+
+/// The candidates among pods, by name, and why others are none.
+pub fn decide(
+    pods: &[Arc<Member>],
+    floating: &[IpAddr],
+    mode: ModeChoice,
+    places: &Places<'_>,
+) -> (Vec<CandidateStatus>, Vec<(Arc<Member>, Unsuited)>) {
+    let (mut candidates, mut others) = (Vec::new(), Vec::new());
+    for pod in pods {
+        match candidate(pod, floating, mode, places) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(why) => others.push((pod.clone(), why)),
+        }
+    }
+    candidates.sort_by(|one, other| (&one.pod, &one.uid).cmp(&(&other.pod, &other.uid)));
+    (candidates, others)
+}
+
+fn candidate(
+    pod: &Member,
+    floating: &[IpAddr],
+    mode: ModeChoice,
+    places: &Places<'_>,
+) -> Result<CandidateStatus, Unsuited> {
+    let name = pod.node.as_deref().unwrap_or_default();
+    let node = (places.node)(name);
+    let facts = Facts {
+        phase: match pod.phase {
+            Phase::Pending => elect::Phase::Pending,
+            Phase::Running => elect::Phase::Running,
+            Phase::Finished => elect::Phase::Succeeded,
+        },
+        is_ready: pod.ready_since.is_some(),
+        is_terminating: pod.terminating,
+        is_node_ready: node.as_ref().is_some_and(|node| node.ready),
+        is_agent_live: places.agents.contains(name),
+        addresses: &pod.addresses,
+    };
+    if let Fitness::Unfit(unfit) = elect::fitness(facts, floating) {
+        return Err(unfit.into());
+    }
+    let mode = match (mode, (places.is_underlay)(pod)) {
+        (ModeChoice::Nat, true) => return Err(Unsuited::NatNotPossible),
+        (ModeChoice::Nat | ModeChoice::Auto, false) => "nat",
+        (ModeChoice::Direct, _) | (ModeChoice::Auto, true) => "direct",
+    };
+    let since = pod.ready_since.unwrap_or_default();
+    Ok(CandidateStatus {
+        pod: pod.name.clone(),
+        uid: pod.uid.clone(),
+        node: name.to_owned(),
+        node_address: node
+            .and_then(|node| node.address)
+            .ok_or(Unsuited::NoNodeAddress)?,
+        addresses: pod.addresses.clone(),
+        mode: mode.to_owned(),
+        ready_since: Time(Timestamp::from_second(since).unwrap_or_default()),
+    })
+}

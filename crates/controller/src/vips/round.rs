@@ -1,0 +1,184 @@
+//! One look at a namespace: what is asked for there, which objects there are, and what is
+//! to be done about both.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use floe_api::floe::virtualip::VirtualIP;
+use floe_core::vip::VipId;
+use futures::{StreamExt as _, stream};
+use jiff::Timestamp;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::{
+    Steward, UNCLAIMED,
+    claims::{Claimants, Claims},
+    made,
+    tend::{Left, Sight, TendError},
+};
+
+/// How many objects of a namespace are written at a time.
+const PARALLEL: usize = 16;
+
+/// What came of a look at a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Something was not written, and is to be tried again.
+    pub failed: bool,
+    /// Time alone may change something.
+    pub waits: bool,
+}
+
+impl Outcome {
+    fn and(self, other: Self) -> Self {
+        Self {
+            failed: self.failed || other.failed,
+            waits: self.waits || other.waits,
+        }
+    }
+}
+
+type Objects = BTreeMap<VipId, Arc<VirtualIP>>;
+
+impl Steward {
+    /// Looks at a namespace and does what is to be done there.
+    pub(super) async fn look(&self, namespace: &str, agents: &BTreeSet<String>) -> Outcome {
+        let objects: Objects = self.vips.within(namespace).into_iter().collect();
+        if objects.is_empty() && !self.cluster.is_asking(namespace) {
+            return Outcome::default();
+        }
+        let members = self.cluster.members(namespace);
+        let herds = self.cluster.herds(namespace);
+        let claims = Claims::of(&members, &herds, |set| {
+            self.cluster.deployment_of(namespace, set)
+        });
+        for (claimer, problem) in &claims.problems {
+            let note = problem.to_string();
+            self.teller
+                .problem(namespace, claimer, problem.reason(), &note, note.clone());
+        }
+        let now = Timestamp::now();
+        for (id, vip) in &objects {
+            let uid_of = |pod: &str| Some(self.cluster.member(namespace, pod)?.uid.clone());
+            self.teller.moved(id, vip, now, uid_of);
+        }
+        let made = self.make(namespace, &claims, &objects).await;
+        let removed = self.remove(&claims, &objects).await;
+        let sight = Sight {
+            members: &members,
+            claims: &claims,
+            agents,
+        };
+        let sight = &sight;
+        let work = objects.into_iter().map(|(id, vip)| async move {
+            let left = self.tend(&id, &vip, sight).await;
+            outcome(&id, left)
+        });
+        made.and(removed).and(all(work).await)
+    }
+
+    /// Makes objects for addresses that are asked for and have none.
+    async fn make(&self, namespace: &str, claims: &Claims, objects: &Objects) -> Outcome {
+        let mut lacking = Vec::new();
+        for (&ip, claimants) in &claims.addresses {
+            let id = made::id(namespace, ip);
+            match objects.get(&id) {
+                None => lacking.push((id, ip)),
+                Some(vip) if made::for_annotation(vip).is_none() => {
+                    self.tell_foreign(&id, ip, claimants);
+                }
+                // One that goes is made anew when it is gone.
+                Some(_) => {}
+            }
+        }
+        let work = lacking.into_iter().map(|(id, ip)| async move {
+            let made = self.server.create(&made::object(&id, ip)).await;
+            if made.is_ok() {
+                let VipId { namespace, name } = &id;
+                info!(namespace, name, "made a VirtualIP for annotations");
+            }
+            outcome(&id, made.map(|_| Left::Nothing).map_err(TendError::from))
+        });
+        all(work).await
+    }
+
+    /// Asks for the deletion of objects whose address nobody asks for any more.
+    async fn remove(&self, claims: &Claims, objects: &Objects) -> Outcome {
+        let mut all = Outcome::default();
+        for (id, vip) in objects {
+            let unclaimed = made::for_annotation(vip)
+                .is_some_and(|ip| !claims.addresses.contains_key(&ip))
+                && vip.metadata.deletion_timestamp.is_none();
+            if !unclaimed || !self.cluster.knows_claims() {
+                self.memory().unclaimed.remove(id);
+                continue;
+            }
+            let since = {
+                let mut memory = self.memory();
+                *memory
+                    .unclaimed
+                    .entry(id.clone())
+                    .or_insert_with(Instant::now)
+            };
+            all.waits = true;
+            if since.elapsed() < UNCLAIMED {
+                continue;
+            }
+            let removed = self.server.delete(id, vip).await;
+            if removed.is_ok() {
+                let VipId { namespace, name } = id;
+                info!(namespace, name, "nobody asks for a shared address any more");
+            }
+            all = all.and(outcome(
+                id,
+                removed.map(|()| Left::Later).map_err(TendError::from),
+            ));
+        }
+        all
+    }
+
+    /// A person has made an object of that name: it says who shares what, not annotations.
+    fn tell_foreign(&self, id: &VipId, ip: IpAddr, claimants: &Claimants) {
+        for claimer in &claimants.claimers {
+            let note = format!(
+                "{ip}: VirtualIP {} was made by somebody, so its selector and not annotations say who shares it",
+                id.name,
+            );
+            self.teller
+                .problem(&id.namespace, claimer, "AddressTaken", &id.name, note);
+        }
+    }
+}
+
+/// Does all of it, some at a time.
+async fn all(work: impl Iterator<Item = impl Future<Output = Outcome>>) -> Outcome {
+    let done = stream::iter(work).buffer_unordered(PARALLEL);
+    let done: Vec<Outcome> = done.collect().await;
+    done.into_iter().fold(Outcome::default(), Outcome::and)
+}
+
+fn outcome(id: &VipId, left: Result<Left, TendError>) -> Outcome {
+    let VipId { namespace, name } = id;
+    match left {
+        Ok(left) => Outcome {
+            failed: false,
+            waits: left == Left::Later,
+        },
+        Err(error) => {
+            let reason = error.reason();
+            if error.is_conflict() {
+                debug!(reason, namespace, name, %error, "looking at a VirtualIP again");
+            } else {
+                warn!(reason, namespace, name, %error, "a VirtualIP is not as it shall be yet");
+            }
+            Outcome {
+                failed: true,
+                waits: false,
+            }
+        }
+    }
+}

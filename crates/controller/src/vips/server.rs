@@ -1,0 +1,171 @@
+//! Writes of `VirtualIP` objects. Each one but a creation is bound to the version that was
+//! judged, so that of two writers one loses, and learns it.
+
+use std::time::Duration;
+
+use floe_api::floe::virtualip::VirtualIP;
+use floe_core::vip::{Timing, VipId};
+use floe_shell::logs;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+/// How long to wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// The namespace of the nodes' leases.
+const LEASES: &str = "kube-system";
+
+/// The way to the API server.
+#[derive(Clone)]
+pub struct Server(Client);
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The object has changed, exists already, or is gone. A watch tells how it is.
+    #[error("somebody else was faster")]
+    Conflict,
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+    /// Nobody answers.
+    #[error("no answer within {PATIENCE:?}")]
+    Silent,
+}
+
+impl Failure {
+    /// The stable reason for logs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Conflict => "VirtualIPConflict",
+            Self::Failed(_) => "VirtualIPWriteFailed",
+            Self::Silent => "VirtualIPWriteTimeout",
+        }
+    }
+}
+
+/// A node's lease for shared addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tenure {
+    /// Its version; none if there is no such lease.
+    pub version: Option<String>,
+    /// The term that it is in.
+    pub term: Option<i64>,
+}
+
+impl Server {
+    /// By this client.
+    pub fn new(client: Client) -> Self {
+        Self(client)
+    }
+
+    /// Makes an object.
+    pub async fn create(&self, vip: &VirtualIP) -> Result<VirtualIP, Failure> {
+        let namespace = vip.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<VirtualIP> = Api::namespaced(self.0.clone(), namespace);
+        ask(api.create(&PostParams::default(), vip)).await
+    }
+
+    /// Asks for the deletion of an object that is as it was seen.
+    pub async fn delete(&self, id: &VipId, seen: &VirtualIP) -> Result<(), Failure> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: seen.metadata.uid.clone(),
+                resource_version: seen.metadata.resource_version.clone(),
+            }),
+            ..DeleteParams::default()
+        };
+        let api = self.vips(id);
+        ask(api.delete(&id.name, &params)).await.map(|_| ())
+    }
+
+    /// Changes metadata of an object that is as it was seen.
+    pub async fn patch(
+        &self,
+        id: &VipId,
+        seen: &VirtualIP,
+        mut metadata: Value,
+    ) -> Result<VirtualIP, Failure> {
+        metadata["resourceVersion"] = json!(seen.metadata.resource_version);
+        let patch = json!({ "metadata": metadata });
+        let (api, params) = (self.vips(id), PatchParams::default());
+        ask(api.patch(&id.name, &params, &Patch::Merge(&patch))).await
+    }
+
+    /// Changes the status of an object that is as it was seen.
+    pub async fn patch_status(
+        &self,
+        id: &VipId,
+        seen: &VirtualIP,
+        status: Value,
+    ) -> Result<VirtualIP, Failure> {
+        let patch = json!({
+            "metadata": { "resourceVersion": seen.metadata.resource_version },
+            "status": status,
+        });
+        let (api, params) = (self.vips(id), PatchParams::default());
+        ask(api.patch_status(&id.name, &params, &Patch::Merge(&patch))).await
+    }
+
+    /// Whether an object exists, as the API server says it now.
+    pub async fn exists(&self, id: &VipId) -> Result<bool, Failure> {
+        let found = ask(self.vips(id).get_metadata_opt(&id.name)).await?;
+        Ok(found.is_some())
+    }
+
+    /// The lease of a node, as the API server says it now.
+    pub async fn tenure(&self, node: &str) -> Result<Tenure, Failure> {
+        let api: Api<Lease> = Api::namespaced(self.0.clone(), LEASES);
+        let lease = ask(api.get_opt(&format!("floe-vip-{node}"))).await?;
+        Ok(lease.map_or_else(Tenure::default, |lease| Tenure {
+            version: lease.metadata.resource_version,
+            term: lease
+                .spec
+                .and_then(|it| it.lease_transitions)
+                .map(i64::from),
+        }))
+    }
+
+    /// Whether a node is known to be off: its object is gone, or somebody has marked it.
+    pub async fn is_out_of_service(&self, node: &str) -> Result<bool, Failure> {
+        let api: Api<Node> = Api::all(self.0.clone());
+        let found = ask(api.get_opt(node)).await?;
+        Ok(found.is_none_or(|node| {
+            let taints = node.spec.and_then(|it| it.taints).unwrap_or_default();
+            let mut keys = taints.iter().map(|taint| taint.key.as_str());
+            keys.any(|key| key == "node.kubernetes.io/out-of-service")
+        }))
+    }
+
+    fn vips(&self, id: &VipId) -> Api<VirtualIP> {
+        Api::namespaced(self.0.clone(), &id.namespace)
+    }
+}
+
+/// How long a node must be silent before somebody to whom it has promised nothing may say
+/// that it serves no more.
+pub fn silence(out_of_service: bool) -> Duration {
+    let timing = Timing::default();
+    let span = if out_of_service {
+        timing.duration
+    } else {
+        timing.autonomy
+    };
+    span + timing.margin
+}
+
+async fn ask<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    match timeout(PATIENCE, question).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
+            Err(Failure::Conflict)
+        }
+        Ok(Err(error)) => Err(Failure::Failed(logs::with_causes(&error))),
+        Err(_) => Err(Failure::Silent),
+    }
+}

@@ -1,0 +1,375 @@
+//! One `VirtualIP`: from what is asked for and what is known to what is written.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use floe_api::floe::virtualip::{CandidateStatus, MOVE_TO, VirtualIP};
+use floe_core::{
+    ipam::{attribute::Attribute, key::HolderKey, ledger::Record, policy::ReleasePolicy},
+    vip::VipId,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{Selector, SelectorExt as _};
+use serde_json::json;
+use tokio::time::Instant;
+use tracing::info;
+
+use super::{
+    Steward,
+    candidates::{self, Places},
+    claims::{Claimer, Claims},
+    grant::{self, Grant, Refusal},
+    made,
+    plan::{self, Wish},
+    release::{LIMIT, Release},
+    server::Failure,
+    status::{self, Accepted, Wanted},
+};
+use crate::{
+    cluster::Member,
+    records::{Holding, WriteError},
+};
+
+/// The finalizer by which an object stays until its addresses are free.
+pub const FINALIZER: &str = "floe.dev/vip";
+
+/// What is known about the namespace of an object.
+pub struct Sight<'a> {
+    /// Its pods, by name.
+    pub members: &'a [Arc<Member>],
+    /// What annotations ask for.
+    pub claims: &'a Claims,
+    /// The nodes whose agent lives.
+    pub agents: &'a BTreeSet<String>,
+}
+
+/// What is left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing until something changes.
+    Nothing,
+    /// Time alone may change something.
+    Later,
+}
+
+/// Why something is to be tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum TendError {
+    /// An object was not written.
+    #[error(transparent)]
+    Object(#[from] Failure),
+    /// A record was not written.
+    #[error(transparent)]
+    Record(#[from] WriteError),
+}
+
+impl TendError {
+    /// The stable reason for logs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Object(failure) => failure.reason(),
+            Self::Record(error) => error.reason(),
+        }
+    }
+
+    /// Whether somebody was faster, which is no failure.
+    pub fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::Object(Failure::Conflict) | Self::Record(WriteError::Conflict { .. })
+        )
+    }
+}
+
+impl Steward {
+    /// Makes one object as it shall be, step by step.
+    pub(super) async fn tend(
+        &self,
+        id: &VipId,
+        vip: &VirtualIP,
+        sight: &Sight<'_>,
+    ) -> Result<Left, TendError> {
+        if vip.metadata.deletion_timestamp.is_some() {
+            return self.end(id, vip).await;
+        }
+        let Some(grant) = self.grant(id, vip) else {
+            return Ok(Left::Later);
+        };
+        let mut current = self.guard(id, vip, &grant).await?;
+        for &ip in &grant.missing {
+            self.take(id, ip).await?;
+        }
+        let (pods, refusal) = pods(vip, sight);
+        let accepted = accepted(&grant, refusal);
+        let candidates = self.candidates(id, vip, &grant.addresses, &pods, sight);
+        let now = Timestamp::now();
+        let plan = plan::decide(&current, &candidates, self.is_calm(id), now);
+        if plan.successor.is_some() {
+            self.planned(id);
+        }
+        let wanted = Wanted {
+            addresses: grant.addresses.clone(),
+            candidates,
+            accepted: Some(accepted.clone()),
+            successor: plan.successor,
+        };
+        if let Some(patch) = status::patch(&current, &wanted, now) {
+            let told = accepted.is_told(&current);
+            current = self.server.patch_status(id, &current, patch).await?;
+            if !told && !accepted.all {
+                let note = accepted.message.clone();
+                self.teller.refused(id, &current, accepted.reason, note);
+            }
+        }
+        if !accepted.all {
+            self.tell_claimers(id, &current, &accepted, sight);
+        }
+        if let Some(wish) = plan.wish {
+            current = self.answer(id, current, wish).await?;
+        }
+        let released = self.let_go(id, &current, &grant).await?;
+        Ok(if plan.waits { Left::Later } else { released })
+    }
+
+    /// What it gets. While nothing at all is configured, what it has stays as it is:
+    /// then nobody can tell what is set aside.
+    fn grant(&self, id: &VipId, vip: &VirtualIP) -> Option<Grant> {
+        self.store.read(|books| {
+            let ledger = books.ledger();
+            let unconfigured = ledger.topology().config().entries().is_empty();
+            let has = vip.status.as_ref().map_or(&[][..], |it| &it.addresses);
+            if unconfigured && !has.is_empty() {
+                return None;
+            }
+            Some(grant::decide(id, &vip.spec, ledger))
+        })
+    }
+
+    /// Sees to it that an object with records cannot go before they are free.
+    async fn guard(
+        &self,
+        id: &VipId,
+        vip: &VirtualIP,
+        grant: &Grant,
+    ) -> Result<VirtualIP, Failure> {
+        if grant.missing.is_empty() || is_guarded(vip) {
+            return Ok(vip.clone());
+        }
+        let mut finalizers = vip.metadata.finalizers.clone().unwrap_or_default();
+        finalizers.push(FINALIZER.to_owned());
+        let metadata = json!({ "finalizers": finalizers });
+        self.server.patch(id, vip, metadata).await
+    }
+
+    async fn take(&self, id: &VipId, ip: IpAddr) -> Result<(), TendError> {
+        // An invalid key was refused before.
+        let Ok(key) = HolderKey::of_vip(id) else {
+            return Ok(());
+        };
+        let holding = Holding {
+            key,
+            place: Attribute::default(),
+            policy: ReleasePolicy::Never,
+            note: None,
+        };
+        self.records.take(ip, &holding).await?;
+        let VipId { namespace, name } = id;
+        info!(%ip, namespace, name, "address granted to a VirtualIP");
+        Ok(())
+    }
+
+    /// The pods that can have the addresses now. Whoever is none by a mistake is told.
+    fn candidates(
+        &self,
+        id: &VipId,
+        vip: &VirtualIP,
+        floating: &[IpAddr],
+        pods: &[Arc<Member>],
+        sight: &Sight<'_>,
+    ) -> Vec<CandidateStatus> {
+        if floating.is_empty() {
+            return Vec::new();
+        }
+        let places = Places {
+            node: &|name| self.cluster.node(name),
+            agents: sight.agents,
+            is_underlay: &|pod| self.is_underlay(pod),
+        };
+        let mode = vip.spec.announcement.mode;
+        let (candidates, others) = candidates::decide(pods, floating, mode, &places);
+        for (pod, why) in others.iter().filter(|(_, why)| why.is_a_mistake()) {
+            let (claimer, note) = (Claimer::of(pod), format!("VirtualIP {}: {why}", id.name));
+            self.teller
+                .problem(&id.namespace, &claimer, why.reason(), &id.name, note);
+        }
+        candidates
+    }
+
+    /// Whether a pod has an address of floe's: only its plugins for underlay networks give
+    /// such addresses. What the node really does the holder's agent knows, and corrects.
+    fn is_underlay(&self, pod: &Member) -> bool {
+        self.store.read(|books| {
+            let mut records = books.of_pod(&pod.namespace, &pod.name);
+            records.any(|record| record.uid == pod.uid && pod.addresses.contains(&record.ip))
+        })
+    }
+
+    /// Objects that ask by annotations look at themselves, not at a `VirtualIP`.
+    fn tell_claimers(&self, id: &VipId, vip: &VirtualIP, accepted: &Accepted, sight: &Sight<'_>) {
+        let ip = made::for_annotation(vip);
+        let claimants = ip.and_then(|ip| sight.claims.addresses.get(&ip));
+        for claimer in claimants.iter().flat_map(|it| &it.claimers) {
+            let (namespace, note) = (&id.namespace, accepted.message.clone());
+            self.teller
+                .problem(namespace, claimer, accepted.reason, &id.name, note);
+        }
+    }
+
+    /// Takes a wish off the object, and tells when it cannot be.
+    async fn answer(&self, id: &VipId, vip: VirtualIP, wish: Wish) -> Result<VirtualIP, Failure> {
+        if let Wish::Refused(why) = wish {
+            let note = format!("the move is refused: {why}");
+            self.teller.about(&vip, why.reason(), "Move", note);
+        }
+        let metadata = json!({ "annotations": { MOVE_TO: null } });
+        self.server.patch(id, &vip, metadata).await
+    }
+
+    /// Frees addresses that it has no more, once the holder has let go of them.
+    async fn let_go(&self, id: &VipId, vip: &VirtualIP, grant: &Grant) -> Result<Left, TendError> {
+        let mut left = Left::Nothing;
+        self.releases.only(id, &grant.surplus);
+        for &ip in &grant.surplus {
+            let release = self.releases.of_one(id, ip, vip, &self.server).await?;
+            if release == Release::NotYet {
+                left = Left::Later;
+                continue;
+            }
+            self.tell_overdue(vip, release);
+            self.free(id, |record| record.ip == ip).await?;
+        }
+        Ok(left)
+    }
+
+    /// The object is to go: nobody can take its addresses any more, the holder lets go, the
+    /// records are freed, and then it may go.
+    async fn end(&self, id: &VipId, vip: &VirtualIP) -> Result<Left, TendError> {
+        if !is_guarded(vip) {
+            return Ok(Left::Nothing);
+        }
+        let mut current = vip.clone();
+        if let Some(patch) = status::withdrawal(vip) {
+            current = self.server.patch_status(id, vip, patch).await?;
+        }
+        let is_held = |vip: &VirtualIP| vip.status.as_ref().is_some_and(|it| it.holder.is_some());
+        let release = self.releases.of_all(id, &current, &self.server).await?;
+        match release {
+            Release::NotYet => return Ok(Left::Later),
+            // Its holder was taken out just now: the watch brings the new version.
+            Release::Done if is_held(&current) => return Ok(Left::Later),
+            Release::Done | Release::Overdue => {}
+        }
+        self.tell_overdue(&current, release);
+        self.free(id, |_| true).await?;
+        let finalizers = current.metadata.finalizers.iter().flatten();
+        let others: Vec<&String> = finalizers.filter(|it| *it != FINALIZER).collect();
+        let metadata = json!({ "finalizers": others });
+        self.server.patch(id, &current, metadata).await?;
+        let VipId { namespace, name } = id;
+        info!(
+            namespace,
+            name, "a VirtualIP is gone and its addresses are free"
+        );
+        Ok(Left::Nothing)
+    }
+
+    async fn free(&self, id: &VipId, which: impl Fn(&Record) -> bool) -> Result<(), WriteError> {
+        let Ok(key) = HolderKey::of_vip(id) else {
+            return Ok(());
+        };
+        let records: Vec<Record> = self.store.read(|books| {
+            let held = books.ledger().held_by(&key);
+            held.filter(|it| which(it)).cloned().collect()
+        });
+        for record in records {
+            self.records.free(&record).await?;
+            let VipId { namespace, name } = id;
+            info!(ip = %record.ip, namespace, name, "address of a VirtualIP is free");
+        }
+        Ok(())
+    }
+
+    fn tell_overdue(&self, vip: &VirtualIP, release: Release) {
+        if release != Release::Overdue {
+            return;
+        }
+        let holder = vip.status.as_ref().and_then(|it| it.holder.as_ref());
+        let node = holder.map(|it| it.node.as_str()).unwrap_or_default();
+        let words = format!(
+            "node {node} did not let go of the addresses within {} min; they are freed all the same",
+            LIMIT.as_secs() / 60,
+        );
+        self.teller.about(vip, "ReleaseForced", "Release", words);
+    }
+
+    /// Whether no move was planned lately: one that came to nothing is not planned again
+    /// at once.
+    fn is_calm(&self, id: &VipId) -> bool {
+        let memory = self.memory();
+        let planned = memory.planned.get(id);
+        planned.is_none_or(|at| at.elapsed() >= super::BETWEEN_PLANS)
+    }
+
+    fn planned(&self, id: &VipId) {
+        self.memory().planned.insert(id.clone(), Instant::now());
+    }
+}
+
+fn is_guarded(vip: &VirtualIP) -> bool {
+    let mut finalizers = vip.metadata.finalizers.iter().flatten();
+    finalizers.any(|it| it == FINALIZER)
+}
+
+/// The pods that share the addresses; or why nobody can tell.
+fn pods(vip: &VirtualIP, sight: &Sight<'_>) -> (Vec<Arc<Member>>, Option<String>) {
+    if let Some(ip) = made::for_annotation(vip) {
+        let claimants = sight.claims.addresses.get(&ip);
+        let pods = claimants.map(|it| it.pods.clone());
+        return (pods.unwrap_or_default(), None);
+    }
+    let Some(selector) = &vip.spec.selector else {
+        return (Vec::new(), None);
+    };
+    match selected(selector, sight.members) {
+        Ok(pods) => (pods, None),
+        Err(why) => (Vec::new(), Some(why)),
+    }
+}
+
+fn selected(selector: &LabelSelector, members: &[Arc<Member>]) -> Result<Vec<Arc<Member>>, String> {
+    let selector = Selector::try_from(selector.clone()).map_err(|error| error.to_string())?;
+    let chosen = members.iter();
+    let chosen = chosen.filter(|pod| selector.matches(&pod.shape.labels));
+    Ok(chosen.cloned().collect())
+}
+
+fn accepted(grant: &Grant, selector: Option<String>) -> Accepted {
+    let mut reasons: Vec<(&'static str, String)> = Vec::new();
+    let refused = grant.refused.iter();
+    reasons.extend(refused.map(|it: &Refusal| (it.reason(), it.to_string())));
+    reasons.extend(selector.map(|why| ("InvalidSelector", format!("spec.selector: {why}"))));
+    let Some((reason, _)) = reasons.first() else {
+        let count = grant.addresses.len();
+        return Accepted {
+            all: true,
+            reason: "Granted",
+            message: format!("{count} of {count} addresses are granted"),
+        };
+    };
+    let words: Vec<&str> = reasons.iter().map(|(_, words)| words.as_str()).collect();
+    Accepted {
+        all: false,
+        reason,
+        message: words.join("; "),
+    }
+}

@@ -1,0 +1,152 @@
+use super::*;
+
+/// An object with a holder, of which somebody has asked the deletion.
+async fn deleting(scene: &Scene, term: i64) {
+    scene.until(|it| it.candidates("web") == ["a"]).await;
+    scene.set_status("web", |status| status["holder"] = holding("a", "n1", term));
+    let mut object = scene.vip("web");
+    object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    scene.server.put(VIPS, object);
+    scene
+        .until(|it| it.vip("web")["status"]["candidates"].is_null())
+        .await;
+    assert_eq!(
+        scene.vip("web")["status"]["addresses"],
+        json!(null),
+        "nobody can take it"
+    );
+}
+
+async fn scene(prepare: impl FnOnce(&floe_shell::mock::Server)) -> Scene {
+    Scene::start(|server| {
+        server.put(PODS, pod("a", "n1", "True"));
+        server.put(VIPS, vip("web", &web()));
+        prepare(server);
+    })
+    .await
+}
+
+/// The agent of n1 renews its lease for so many seconds.
+async fn renew(scene: &Scene, term: i64, seconds: u64) {
+    for second in 0..seconds {
+        let mut renewed = lease("n1", term);
+        renewed["spec"]["renewTime"] = json!(format!(
+            "2026-01-01T00:{:02}:{:02}.000000Z",
+            second / 60,
+            second % 60
+        ));
+        scene.server.put(LEASES, renewed);
+        pass(1).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_is_free_only_when_its_holder_has_let_go() {
+    let scene = scene(|_| ()).await;
+    deleting(&scene, 4).await;
+    renew(&scene, 4, 400).await;
+    assert_eq!(
+        scene.key(IP),
+        "vip__shop_web_",
+        "its node lives and has not let go"
+    );
+    scene.set_status("web", |status| status["holder"] = json!(null));
+    scene.until(|it| it.vip("web").is_null()).await;
+    assert_eq!(scene.key(IP), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_silent_for_as_long_as_it_may_be_alone_holds_no_more() {
+    let scene = scene(|server| {
+        server.put(LEASES, lease("n1", 4));
+    })
+    .await;
+    deleting(&scene, 4).await;
+    pass(290).await;
+    assert_eq!(scene.key(IP), "vip__shop_web_", "it may go on by promises");
+    pass(20).await;
+    assert_eq!(scene.key(IP), "");
+    assert!(scene.vip("web").is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_out_of_service_needs_to_be_silent_for_a_lease_only() {
+    let scene = scene(|server| {
+        server.put(LEASES, lease("n1", 4));
+    })
+    .await;
+    deleting(&scene, 4).await;
+    pass(10).await;
+    assert_eq!(scene.key(IP), "vip__shop_web_");
+    scene.server.delete(NODES, "n1");
+    pass(5).await;
+    assert_eq!(scene.key(IP), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_of_an_older_term_holds_no_more() {
+    let scene = scene(|server| {
+        server.put(LEASES, lease("n1", 5));
+    })
+    .await;
+    deleting(&scene, 4).await;
+    scene.until(|it| it.vip("web").is_null()).await;
+    assert_eq!(scene.key(IP), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_never_lets_go_is_waited_for_so_long_and_then_told() {
+    let scene = scene(|_| ()).await;
+    deleting(&scene, 4).await;
+    renew(&scene, 4, 590).await;
+    assert_eq!(scene.key(IP), "vip__shop_web_");
+    renew(&scene, 4, 20).await;
+    assert_eq!(scene.key(IP), "");
+    let told = "VirtualIP web ReleaseForced".to_owned();
+    scene.until(|it| it.events().contains(&told)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_an_object_loses_is_free_once_the_rest_has_moved() {
+    let mut spec = web();
+    spec["addresses"] = json!([IP, "10.0.70.21"]);
+    let scene = Scene::start(|server| {
+        server.put(PODS, pod("a", "n1", "True"));
+        server.put(PODS, pod("b", "n2", "True"));
+        server.put(VIPS, vip("web", &spec));
+        server.put(LEASES, lease("n1", 4));
+    })
+    .await;
+    scene.until(|it| it.candidates("web") == ["a", "b"]).await;
+    scene.set_status("web", |status| status["holder"] = holding("a", "n1", 4));
+    let mut object = scene.vip("web");
+    object["spec"]["addresses"] = json!([IP]);
+    scene.server.put(VIPS, object);
+    scene
+        .until(|it| it.vip("web")["status"]["addresses"] == json!([IP]))
+        .await;
+    pass(60).await;
+    assert_eq!(
+        scene.key("10.0.70.21"),
+        "vip__shop_web_",
+        "the holder may not know yet"
+    );
+    scene.set_status("web", |status| status["holder"] = holding("b", "n2", 1));
+    scene.until(|it| it.key("10.0.70.21").is_empty()).await;
+    assert_eq!(scene.key(IP), "vip__shop_web_");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_without_object_is_freed_only_after_long() {
+    let scene = Scene::start(|server| {
+        server.put(FIPS, json!({
+            "metadata": { "name": IP },
+            "spec": { "key": "vip__shop_lost_", "policy": 2, "updateTime": "2026-01-01T00:00:00Z" },
+        }));
+    })
+    .await;
+    pass(300).await;
+    assert_eq!(scene.key(IP), "vip__shop_lost_");
+    pass(120).await;
+    assert_eq!(scene.key(IP), "");
+}

@@ -1,0 +1,50 @@
+//! When to look again.
+
+use std::time::Duration;
+
+use crate::{lease::Moment, vip::Timing};
+
+/// The present of one round. Whoever asks whether something is due and hears no is also
+/// noted for the next round, so that no moment is missed.
+#[derive(Debug)]
+pub(super) struct Agenda {
+    pub now: Moment,
+    next: Option<Moment>,
+}
+
+impl Agenda {
+    pub fn new(now: Moment) -> Self {
+        Self { now, next: None }
+    }
+
+    /// Whether this moment has come.
+    pub fn due(&mut self, at: Moment) -> bool {
+        if at <= self.now {
+            return true;
+        }
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+        false
+    }
+
+    /// The first of all moments that have not come.
+    pub fn next(&self) -> Option<Moment> {
+        self.next
+    }
+}
+
+/// How long one waits to be sure that `span` has passed for somebody else, whose clock may
+/// be slower: by the margin for each lease duration, and never less than the margin.
+pub(super) fn beyond(timing: &Timing, span: Duration) -> Duration {
+    let share = timing.margin.as_secs_f64() / timing.duration.as_secs_f64();
+    span + timing.margin.max(span.mul_f64(share))
+}
+
+/// The longest that a kernel goes on for an agent that has died.
+pub(super) fn longest_remains(timing: &Timing) -> Duration {
+    timing.duration.max(timing.promise)
+}
+
+/// The moment that lies `span` before this one.
+pub(super) fn before(at: Moment, span: Duration) -> Moment {
+    Moment(at.0.saturating_sub(span))
+}

@@ -1,0 +1,8 @@
+//! The rules of a keeper one by one, and a model of several that share an API server.
+
+mod desk;
+mod handovers;
+mod model;
+mod promises;
+mod takeovers;
+mod tenures;

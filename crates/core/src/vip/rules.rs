@@ -1,0 +1,182 @@
+//! The kernel's rules for what a node serves.
+//!
+//! Destinations are rewritten by two maps: of what is held here for packets from
+//! anywhere, and of what other nodes hold for packets that start on this node. Who
+//! may not speak for its addresses any more falls silent without doing anything: all
+//! of it hangs on the sets `alive`, whose elements the kernel forgets by itself.
+//!
+//! - Every change is one transaction, and [`NodeRules::script`] never touches `alive`:
+//!   however late it comes to the kernel, it makes nobody live longer.
+//! - [`NodeRules::refresh`] alone does that, and is small.
+//! - Connections follow rules only when they begin. What the kernel remembers of those to
+//!   [`NodeRules::changed_since`] must be deleted after a script.
+
+mod fault;
+mod script;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use ipnet::IpNet;
+
+pub use self::{
+    fault::RuleFault,
+    script::{ANNOUNCEMENTS, TABLE, removal},
+};
+
+/// The longest name that a link can have.
+const NAME_LIMIT: usize = 15;
+
+/// All that the rules of a node depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeRules {
+    uplinks: BTreeSet<String>,
+    exits: BTreeSet<String>,
+    targets: BTreeMap<IpAddr, Target>,
+    egress: BTreeMap<IpAddr, IpAddr>,
+    announced: BTreeSet<IpAddr>,
+    known: BTreeSet<IpAddr>,
+    inside: BTreeSet<IpNet>,
+}
+
+/// Where traffic for an address goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// To a pod of this node.
+    Here {
+        /// The pod's own address.
+        pod: IpAddr,
+        /// The link of the node that leads to it.
+        link: String,
+    },
+    /// To a pod of another node. Only traffic that starts on this node is sent there.
+    Elsewhere {
+        /// The pod's own address.
+        pod: IpAddr,
+    },
+}
+
+/// Why something cannot be part of the rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleRefusal {
+    /// No such link can exist.
+    #[error("{0:?} is not the name of a link")]
+    InvalidLink(String),
+    /// The pod has no address of the same family.
+    #[error("{vip} cannot be rewritten to {pod}, which is of the other family")]
+    FamilyMissing {
+        /// The shared address.
+        vip: IpAddr,
+        /// The pod's address.
+        pod: IpAddr,
+    },
+}
+
+impl RuleRefusal {
+    /// The stable name of the refusal.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::InvalidLink(_) => "InvalidLink",
+            Self::FamilyMissing { .. } => "FamilyMissing",
+        }
+    }
+}
+
+impl NodeRules {
+    /// Adds a link that leads to other machines, and not to pods.
+    pub fn add_uplink(&mut self, link: &str) -> Result<(), RuleRefusal> {
+        self.uplinks.insert(checked(link)?);
+        Ok(())
+    }
+
+    /// Adds a link on which the kernel drops announcements and packets of addresses for which
+    /// this node may not speak: an uplink, or one below it through which direct pods
+    /// send. It must exist when the script is run. Kernels before 5.16 cannot do it.
+    pub fn add_exit(&mut self, link: &str) -> Result<(), RuleRefusal> {
+        self.exits.insert(checked(link)?);
+        Ok(())
+    }
+
+    /// Sends traffic for an address to a pod of this node, which `link` leads to.
+    pub fn hold(&mut self, vip: IpAddr, pod: IpAddr, link: &str) -> Result<(), RuleRefusal> {
+        same_family(vip, pod)?;
+        let link = checked(link)?;
+        self.targets.insert(vip, Target::Here { pod, link });
+        self.known.insert(vip);
+        Ok(())
+    }
+
+    /// Sends this node's own traffic for an address to a pod of another node.
+    pub fn send_away(&mut self, vip: IpAddr, pod: IpAddr) -> Result<(), RuleRefusal> {
+        same_family(vip, pod)?;
+        self.targets.insert(vip, Target::Elsewhere { pod });
+        self.known.insert(vip);
+        Ok(())
+    }
+
+    /// Lets what a pod sends to outside of the cluster leave with an address, which
+    /// this node holds.
+    pub fn leave_as(&mut self, pod: IpAddr, vip: IpAddr) -> Result<(), RuleRefusal> {
+        same_family(vip, pod)?;
+        self.egress.insert(pod, vip);
+        self.known.insert(vip);
+        Ok(())
+    }
+
+    /// Lets announcements of an address leave this node while it is alive.
+    pub fn announce(&mut self, vip: IpAddr) {
+        self.announced.insert(vip);
+        self.known.insert(vip);
+    }
+
+    /// Adds an address that somebody shares. No announcement of it leaves this node,
+    /// unless [`NodeRules::announce`] says so.
+    pub fn know(&mut self, vip: IpAddr) {
+        self.known.insert(vip);
+    }
+
+    /// Adds a network of the cluster's own: what goes there keeps its source.
+    pub fn add_inside(&mut self, net: IpNet) {
+        self.inside.insert(net.trunc());
+    }
+
+    /// Where traffic for an address goes.
+    pub fn target(&self, vip: IpAddr) -> Option<&Target> {
+        self.targets.get(&vip)
+    }
+
+    /// The addresses of which connections have to be forgotten, so that they follow
+    /// these rules and not the earlier ones.
+    pub fn changed_since(&self, earlier: &Self) -> BTreeSet<IpAddr> {
+        let targets = self.targets.keys().chain(earlier.targets.keys());
+        let moved = targets.filter(|vip| self.targets.get(*vip) != earlier.targets.get(*vip));
+        let pods = self.egress.keys().chain(earlier.egress.keys());
+        let left = pods
+            .filter(|pod| self.egress.get(*pod) != earlier.egress.get(*pod))
+            .flat_map(|pod| [self.egress.get(pod), earlier.egress.get(pod)])
+            .flatten();
+        moved.chain(left).copied().collect()
+    }
+}
+
+fn same_family(vip: IpAddr, pod: IpAddr) -> Result<(), RuleRefusal> {
+    if vip.is_ipv4() == pod.is_ipv4() {
+        return Ok(());
+    }
+    Err(RuleRefusal::FamilyMissing { vip, pod })
+}
+
+/// A name that the kernel would take, and that says nothing else in a script.
+fn checked(link: &str) -> Result<String, RuleRefusal> {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !br#"/:"\*"#.contains(&byte);
+    let is_good = !link.is_empty() && link.len() <= NAME_LIMIT && link.bytes().all(is_plain);
+    if is_good && link != "." && link != ".." {
+        return Ok(link.to_owned());
+    }
+    Err(RuleRefusal::InvalidLink(link.to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! The rules as scripts of `nft`.
+
+use std::{
+    fmt::{self, Display, Write},
+    net::IpAddr,
+    time::Duration,
+};
+
+use super::{NodeRules, Target};
+
+/// The family and name of the table that rewrites and guards.
+pub const TABLE: &str = "inet floe-vip";
+
+/// The family and name of the table that stops announcements.
+pub const ANNOUNCEMENTS: &str = "netdev floe-vip";
+
+/// Each of them removes one table, whether it is there or not. Two scripts, because
+/// there are kernels that know only the first.
+pub fn removal() -> [String; 2] {
+    [TABLE, ANNOUNCEMENTS].map(|table| format!("add table {table}\ndelete table {table}\n"))
+}
+
+/// The sets and maps of the first table, filled anew each time. Only `alive` stays.
+const SETS: [(&str, &str, &str); 14] = [
+    ("set", "uplinks", "type ifname;"),
+    ("set", "hairpin", "type ifname . ifname;"),
+    ("map", "held4", "type ipv4_addr : ipv4_addr;"),
+    ("map", "held6", "type ipv6_addr : ipv6_addr;"),
+    ("map", "away4", "type ipv4_addr : ipv4_addr;"),
+    ("map", "away6", "type ipv6_addr : ipv6_addr;"),
+    ("map", "egress4", "type ipv4_addr : ipv4_addr;"),
+    ("map", "egress6", "type ipv6_addr : ipv6_addr;"),
+    ("set", "here4", "type ipv4_addr;"),
+    ("set", "here6", "type ipv6_addr;"),
+    ("set", "mapped4", "type ipv4_addr;"),
+    ("set", "mapped6", "type ipv6_addr;"),
+    (
+        "set",
+        "inside4",
+        "type ipv4_addr; flags interval; auto-merge;",
+    ),
+    (
+        "set",
+        "inside6",
+        "type ipv6_addr; flags interval; auto-merge;",
+    ),
+];
+
+/// Those of the second one. The target of an advertisement has no name of its own in
+/// older versions of the program.
+const ANNOUNCED_SETS: [(&str, &str, &str); 5] = [
+    ("set", "known4", "type ipv4_addr;"),
+    ("set", "known6", "type ipv6_addr;"),
+    ("set", "known_targets", "typeof @th,64,128;"),
+    ("set", "announced4", "type ipv4_addr;"),
+    ("set", "announced_targets", "typeof @th,64,128;"),
+];
+
+/// Before those of the cluster's own network: whoever rewrites first has it.
+const CHAINS: [(&str, &str); 6] = [
+    ("prerouting", "type nat hook prerouting priority -110;"),
+    ("output", "type nat hook output priority -110;"),
+    ("postrouting", "type nat hook postrouting priority 90;"),
+    ("forwarded", "type filter hook forward priority -10;"),
+    ("received", "type filter hook input priority -10;"),
+    ("sent", "type filter hook output priority -10;"),
+];
+
+/// In their order. A lookup that finds nothing lets the packet go on to the next rule.
+pub(super) const RULES: [(&str, &str); 22] = [
+    (
+        "prerouting",
+        "meta nfproto @alive dnat ip to ip daddr map @held4",
+    ),
+    (
+        "prerouting",
+        "meta nfproto @alive dnat ip6 to ip6 daddr map @held6",
+    ),
+    (
+        "prerouting",
+        "iifname != @uplinks dnat ip to ip daddr map @away4",
+    ),
+    (
+        "prerouting",
+        "iifname != @uplinks dnat ip6 to ip6 daddr map @away6",
+    ),
+    (
+        "output",
+        "meta nfproto @alive dnat ip to ip daddr map @held4",
+    ),
+    (
+        "output",
+        "meta nfproto @alive dnat ip6 to ip6 daddr map @held6",
+    ),
+    ("output", "dnat ip to ip daddr map @away4"),
+    ("output", "dnat ip6 to ip6 daddr map @away6"),
+    // The answer would go from pod to pod through their bridge, and not come back here.
+    (
+        "postrouting",
+        "iifname . oifname @hairpin ct status dnat ct original ip daddr @mapped4 masquerade",
+    ),
+    (
+        "postrouting",
+        "iifname . oifname @hairpin ct status dnat ct original ip6 daddr @mapped6 masquerade",
+    ),
+    // The source was chosen for the way to the shared address, and not for this one.
+    (
+        "postrouting",
+        "ct status dnat ct original ip daddr @mapped4 fib saddr type local masquerade",
+    ),
+    (
+        "postrouting",
+        "ct status dnat ct original ip6 daddr @mapped6 fib saddr type local masquerade",
+    ),
+    (
+        "postrouting",
+        "meta nfproto @alive oifname @uplinks ip daddr != @inside4 snat ip to ip saddr map @egress4",
+    ),
+    (
+        "postrouting",
+        "meta nfproto @alive oifname @uplinks ip6 daddr != @inside6 snat ip6 to ip6 saddr map @egress6",
+    ),
+    // Also what was never rewritten: the kernel would remember it so, and go on like that.
+    ("guard", "meta nfproto @alive return"),
+    ("guard", "ct original ip daddr @here4 drop"),
+    ("guard", "ct original ip6 daddr @here6 drop"),
+    ("guard", "ct reply ip daddr @here4 drop"),
+    ("guard", "ct reply ip6 daddr @here6 drop"),
+    ("forwarded", "jump guard"),
+    ("received", "jump guard"),
+    ("sent", "jump guard"),
+];
+
+/// What leaves through an exit.
+const EXIT_RULES: [&str; 6] = [
+    "arp saddr ip @known4 arp saddr ip != @announced4 drop",
+    "arp saddr ip @known4 meta protocol != @alive drop",
+    "icmpv6 type nd-neighbor-advert @th,64,128 @known_targets @th,64,128 != @announced_targets drop",
+    "icmpv6 type nd-neighbor-advert @th,64,128 @known_targets meta protocol != @alive drop",
+    "ip saddr @known4 meta protocol != @alive drop",
+    "ip6 saddr @known6 meta protocol != @alive drop",
+];
+
+impl NodeRules {
+    /// Makes the kernel's rules these, whatever they were, and leaves `alive` as it is:
+    /// where there was none, nothing is served until the first refresh, which may be
+    /// the second part of the same script.
+    pub fn script(&self) -> String {
+        let mut script = Script::default();
+        script.table(TABLE, "type nf_proto; flags timeout;", &SETS);
+        for (name, hook) in CHAINS {
+            script.line(format_args!("add chain {TABLE} {name} {{ {hook} }}"));
+        }
+        script.line(format_args!("add chain {TABLE} guard"));
+        script.line(format_args!("flush table {TABLE}"));
+        for (chain, rule) in RULES {
+            script.line(format_args!("add rule {TABLE} {chain} {rule}"));
+        }
+        self.fill(&mut script);
+        if !self.exits.is_empty() {
+            self.guard_exits(&mut script);
+        }
+        script.0
+    }
+
+    /// Lets the node speak for its addresses for this long, counted from when the kernel
+    /// reads it, and no longer; with no time left, not at all. [`NodeRules::script`] has
+    /// been run before, with the same exits, or comes before it in the same script.
+    pub fn refresh(&self, left: Duration) -> String {
+        let mut script = Script::default();
+        let left = left.as_millis();
+        let mut set = |table: &str, elements: &[&str]| {
+            script.line(format_args!("flush set {table} alive"));
+            if left > 0 {
+                let elements = elements.iter().map(|it| format!("{it} timeout {left}ms"));
+                script.elements(table, "alive", elements);
+            }
+        };
+        set(TABLE, &["ipv4", "ipv6"]);
+        if !self.exits.is_empty() {
+            set(ANNOUNCEMENTS, &["arp", "ip", "ip6"]);
+        }
+        script.0
+    }
+
+    fn fill(&self, script: &mut Script) {
+        let links = |link: &String| format!("\"{link}\"");
+        script.elements(TABLE, "uplinks", self.uplinks.iter().map(links));
+        let (mut held, mut away, mut here) = (Vec::new(), Vec::new(), self.egressed());
+        let mut hairpins = Vec::new();
+        for (vip, target) in &self.targets {
+            match target {
+                Target::Here { pod, link } => {
+                    held.push((*vip, *pod));
+                    here.push(*vip);
+                    hairpins.push(format!("\"{link}\" . \"{link}\""));
+                }
+                Target::Elsewhere { pod } => away.push((*vip, *pod)),
+            }
+        }
+        hairpins.sort();
+        hairpins.dedup();
+        here.sort();
+        here.dedup();
+        script.elements(TABLE, "hairpin", hairpins);
+        script.map("held", held);
+        script.map("away", away);
+        script.map("egress", self.egress.iter().map(|(pod, vip)| (*pod, *vip)));
+        script.addresses(TABLE, "here", here);
+        script.addresses(TABLE, "mapped", self.targets.keys().copied());
+        let (v4, v6): (Vec<_>, Vec<_>) = self
+            .inside
+            .iter()
+            .copied()
+            .partition(|net| net.addr().is_ipv4());
+        script.elements(TABLE, "inside4", v4);
+        script.elements(TABLE, "inside6", v6);
+    }
+
+    fn egressed(&self) -> Vec<IpAddr> {
+        self.egress.values().copied().collect()
+    }
+
+    fn guard_exits(&self, script: &mut Script) {
+        let table = ANNOUNCEMENTS;
+        script.table(table, "type ether_type; flags timeout;", &ANNOUNCED_SETS);
+        for link in &self.exits {
+            let chain = chain_of(link);
+            script.line(format_args!(
+                "add chain {table} {chain} {{ type filter hook egress device \"{link}\" priority 0; }}"
+            ));
+        }
+        // Also the rules of links that are no exits any more.
+        script.line(format_args!("flush table {table}"));
+        for link in &self.exits {
+            for rule in EXIT_RULES {
+                let chain = chain_of(link);
+                script.line(format_args!("add rule {table} {chain} {rule}"));
+            }
+        }
+        script.addresses(table, "known", self.known.iter().copied());
+        script.elements(table, "known_targets", targets(&self.known));
+        let announced = self.announced.iter().filter(|vip| vip.is_ipv4());
+        script.elements(table, "announced4", announced);
+        script.elements(table, "announced_targets", targets(&self.announced));
+    }
+}
+
+/// A script, line by line.
+#[derive(Default)]
+struct Script(String);
+
+impl Script {
+    fn line(&mut self, line: fmt::Arguments<'_>) {
+        writeln!(self.0, "{line}").expect("a string takes all that is written to it");
+    }
+
+    /// A table with its sets, of which all but `alive` are empty then.
+    fn table(&mut self, table: &str, alive: &str, sets: &[(&str, &str, &str)]) {
+        self.line(format_args!("add table {table}"));
+        self.line(format_args!("add set {table} alive {{ {alive} }}"));
+        for (kind, name, what) in sets {
+            self.line(format_args!("add {kind} {table} {name} {{ {what} }}"));
+            self.line(format_args!("flush {kind} {table} {name}"));
+        }
+    }
+
+    /// Adds elements to a set or map. The program refuses an empty list.
+    fn elements(&mut self, table: &str, set: &str, all: impl IntoIterator<Item: Display>) {
+        let all: Vec<_> = all.into_iter().map(|it| it.to_string()).collect();
+        if !all.is_empty() {
+            let all = all.join(", ");
+            self.line(format_args!("add element {table} {set} {{ {all} }}"));
+        }
+    }
+
+    /// Adds to the set of each family.
+    fn addresses(&mut self, table: &str, set: &str, all: impl IntoIterator<Item = IpAddr>) {
+        let (v4, v6): (Vec<_>, Vec<_>) = all.into_iter().partition(IpAddr::is_ipv4);
+        self.elements(table, &format!("{set}4"), v4);
+        self.elements(table, &format!("{set}6"), v6);
+    }
+
+    /// Adds to the map of each family.
+    fn map(&mut self, map: &str, all: impl IntoIterator<Item = (IpAddr, IpAddr)>) {
+        let (v4, v6): (Vec<_>, Vec<_>) = all.into_iter().partition(|(key, _)| key.is_ipv4());
+        let words = |(key, value): (IpAddr, IpAddr)| format!("{key} : {value}");
+        self.elements(TABLE, &format!("{map}4"), v4.into_iter().map(words));
+        self.elements(TABLE, &format!("{map}6"), v6.into_iter().map(words));
+    }
+}
+
+/// Addresses of IPv6 as plain numbers.
+fn targets<'a>(all: impl IntoIterator<Item = &'a IpAddr>) -> impl Iterator<Item = String> {
+    all.into_iter().filter_map(|ip| match ip {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(ip) => Some(format!("{:#034x}", ip.to_bits())),
+    })
+}
+
+/// The chain of an exit. Names of links have characters that names of chains must not have.
+fn chain_of(link: &str) -> String {
+    let mut name = "exit_".to_owned();
+    for byte in link.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            name.push(char::from(byte));
+        } else {
+            write!(name, "_{byte:02x}").expect("a string takes all that is written to it");
+        }
+    }
+    name
+}
