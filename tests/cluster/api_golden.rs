@@ -40,7 +40,9 @@ async fn each_call_of_the_corpus_is_answered_as_galaxy_would() -> Result<()> {
     let namespace = TestNamespace::create(&cluster, "golden").await?;
     let run = run(&namespace).await;
     // Whatever came of it, the next test finds nothing of it.
-    namespace.kubectl(&["delete", "statefulset", "web", "--ignore-not-found"])?;
+    for left in [["statefulset", "web"], ["pod", "imposter"]] {
+        namespace.kubectl(&[&["delete", "--ignore-not-found"], &left[..]].concat())?;
+    }
     forget_all(&cluster).await?;
     run
 }

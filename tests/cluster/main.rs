@@ -46,6 +46,7 @@ mod services;
 mod several;
 mod underlay;
 mod undone;
+mod vips;
 mod whole_nodes;
 mod witness;
 

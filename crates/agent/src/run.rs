@@ -178,12 +178,14 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
     };
     tasks.start(|stop| sweeper.run(stop));
     if settings.vip {
+        let forgetting = records.clone();
         let vips = Vips {
             client: client.clone(),
             node: node.clone(),
             pods: vip_pods,
             port: settings.vip_port,
             doubts: records.doubts(),
+            regained: Box::new(move || forgetting.forget()),
         };
         let cri = cri.clone();
         tasks.start(|stop| vips.run(cri, stop));

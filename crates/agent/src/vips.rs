@@ -60,6 +60,9 @@ pub struct Vips {
     pub port: u16,
     /// Changes when the API server answers again after it did not.
     pub doubts: watch::Receiver<u64>,
+    /// To be called when it answers again and only this part has noticed: then `doubts`
+    /// changes, too.
+    pub regained: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Vips {
@@ -109,6 +112,7 @@ impl Vips {
             news,
             heard,
             said,
+            regained: self.regained,
         };
         let calls = Calls::new(self.client.clone(), self.node.clone(), timing.duration);
         let driver = Driver::new(self.node, timing, clock.clone(), calls, ends);

@@ -81,3 +81,13 @@ impl Default for Timing {
         }
     }
 }
+
+impl Timing {
+    /// How long one waits to be sure that `span` has passed for somebody else, whose clock
+    /// may be slower: by the margin for each lease duration, and never less than the
+    /// margin.
+    pub fn beyond(&self, span: Duration) -> Duration {
+        let share = self.margin.as_secs_f64() / self.duration.as_secs_f64();
+        span + self.margin.max(span.mul_f64(share))
+    }
+}

@@ -59,6 +59,8 @@ pub struct Ends {
     pub heard: mpsc::Receiver<Heard>,
     /// What is said to them.
     pub said: mpsc::Sender<Said>,
+    /// Who is told that the API server answers again.
+    pub regained: Box<dyn Fn() + Send + Sync>,
 }
 
 /// The owner of the keeper.

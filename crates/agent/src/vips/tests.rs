@@ -118,6 +118,7 @@ impl Scene {
         let pods = Pods::new(server.client());
         let (pods_stopper, stop) = stop::channel();
         let (doubts, doubted) = watch::channel(0);
+        let regained = doubts.clone();
         tokio::spawn(pods.clone().run("n1".into(), doubted.clone(), stop));
         let (says, said) = mpsc::channel(promise::QUEUE);
         let (heard, incoming) = mpsc::channel(promise::QUEUE);
@@ -128,6 +129,7 @@ impl Scene {
             pods,
             port: 0,
             doubts: doubted,
+            regained: Box::new(move || regained.send_modify(|count| *count += 1)),
         };
         let timing = Timing::default();
         let work = vips.work(

@@ -20,6 +20,9 @@ const LARGE: u32 = 1_000;
 pub struct Question {
     /// What it is called in the table.
     pub name: String,
+    /// Whether its answer is promised in time: a page of a thousand is ten times the work
+    /// of a usual one.
+    pub is_promised: bool,
     path: String,
     /// How many addresses the answer has in all; none if it is no list.
     total: Option<u64>,
@@ -83,6 +86,7 @@ pub fn few(size: Size) -> Result<Vec<Question>> {
     let (ip, pod) = scene::one(size)?;
     let question = |name: &str, path: String, total| Question {
         name: name.to_owned(),
+        is_promised: true,
         path,
         total,
     };
@@ -109,6 +113,7 @@ fn list(name: &'static str, path: &str, total: u32, size: u32) -> List {
     let last = total.div_ceil(size) - 1;
     let page = |(place, page): (&str, u32)| Question {
         name: format!("{name}: {place} page"),
+        is_promised: size == PAGE,
         path: format!("{path}page={page}&size={size}"),
         total: Some(total.into()),
     };
@@ -124,6 +129,7 @@ impl Question {
     pub fn fixed() -> Self {
         Self {
             name: "a fixed text".to_owned(),
+            is_promised: false,
             path: "/openapi.json".to_owned(),
             total: None,
         }

@@ -41,6 +41,9 @@ struct Waiting {
     since: Instant,
     /// The lease of its node, and since when it is so.
     seen: Option<(Tenure, Instant)>,
+    /// Since when the lease is known to have another term. What an agent that died has
+    /// left in its kernel goes on for a lease after that.
+    outdated: Option<Instant>,
     /// What was found, should what follows have to be tried again.
     found: Option<Release>,
 }
@@ -117,6 +120,7 @@ impl Releases {
             holder: holder.clone(),
             since: now,
             seen: None,
+            outdated: None,
             found: None,
         };
         let before = self.change(|all| {
@@ -125,6 +129,7 @@ impl Releases {
                 // Counted on from the beginning, but the lease is another one.
                 waiting.holder = holder.clone();
                 waiting.seen = None;
+                waiting.outdated = None;
                 waiting.found = waiting.found.or(ip.map(|_| Release::Done));
             }
             if now.duration_since(waiting.since) >= LIMIT {
@@ -139,13 +144,16 @@ impl Releases {
         let same = before.seen.filter(|(seen, _)| *seen == tenure);
         // Time counts from after the answer: the lease was as it is then.
         let since = same.map_or_else(Instant::now, |(_, since)| since);
-        let is_over = match tenure.term {
-            Some(term) if term != holder.term => true,
-            _ => is_silent(server, &holder.node, since).await?,
+        let has_other_term = tenure.term.is_some_and(|term| term != holder.term);
+        let outdated = before.outdated.or(has_other_term.then(Instant::now));
+        let is_over = match outdated {
+            Some(since) => since.elapsed() >= silence(true),
+            None => is_silent(server, &holder.node, since).await?,
         };
         self.change(|all| {
             if let Some(waiting) = all.get_mut(&key) {
                 waiting.seen = Some((tenure, since));
+                waiting.outdated = outdated;
             }
         });
         if !is_over {

@@ -156,7 +156,7 @@ pub fn silence(out_of_service: bool) -> Duration {
     } else {
         timing.autonomy
     };
-    span + timing.margin
+    timing.beyond(span)
 }
 
 async fn ask<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {

@@ -344,7 +344,8 @@ impl Keeper {
                 }
                 Standing::Vacant | Standing::Suspect => {
                     let is_vacant = standing == Standing::Vacant;
-                    let taking = takeover::take(entry, ranked, is_vacant, &scene, agenda);
+                    let taking =
+                        takeover::take(entry, ranked, is_vacant, &scene, &self.rivals, agenda);
                     is_wanted = taking.wanted;
                     acts.extend(taking.act);
                 }

@@ -79,6 +79,8 @@ impl Driver {
                 warn!(reason, "the lease of this node cannot be written");
             } else {
                 info!("the lease of this node can be written again");
+                // Whatever cut this call off may have cut watches off, which do not notice.
+                (self.ends.regained)();
             }
         }
     }

@@ -173,6 +173,7 @@ impl Host {
         if let Err(error) = lent {
             warn!(reason = "LendFailed", %error, "a pod does not get a shared address");
         }
+        self.tables.note()?;
         self.done = Some((order.clone(), plan));
         Ok(findings)
     }

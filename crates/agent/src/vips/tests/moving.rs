@@ -225,3 +225,24 @@ async fn a_late_watch_does_not_undo_what_was_written() {
     scene.until_it_serves("web").await;
     assert_eq!(scene.status("web")["moves"], 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn when_the_lease_can_be_written_again_everything_is_listed_anew() {
+    let server = Server::default();
+    put_pod(&server, "a", true);
+    put_vip(&server, "web", &[candidate("a", "n1")], &Value::Null);
+    let scene = Scene::start(&server);
+    scene.until_it_serves("web").await;
+    let lists = || {
+        let calls = server.state().calls.clone();
+        let listed = calls.iter().filter(|call| call.starts_with("GET"));
+        let listed = listed.filter(|call| !call.contains("watch=true"));
+        listed.filter(|call| call.contains("/virtualips?")).count()
+    };
+    assert_eq!(lists(), 1);
+    // A watch that was cut off meanwhile would not notice.
+    server.fault(Method::PUT, "leases/floe-vip-n1", Fault::Break);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(lists(), 2);
+    assert!(scene.serves("web"));
+}

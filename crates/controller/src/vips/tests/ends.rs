@@ -62,7 +62,7 @@ async fn a_holder_that_is_silent_for_as_long_as_it_may_be_alone_holds_no_more() 
     })
     .await;
     deleting(&scene, 4).await;
-    pass(290).await;
+    pass(320).await;
     assert_eq!(scene.key(IP), "vip__shop_web_", "it may go on by promises");
     pass(20).await;
     assert_eq!(scene.key(IP), "");
@@ -84,12 +84,14 @@ async fn a_node_that_is_out_of_service_needs_to_be_silent_for_a_lease_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_of_an_older_term_holds_no_more() {
+async fn a_holder_of_an_older_term_holds_no_more_once_its_kernel_must_be_silent() {
     let scene = scene(|server| {
         server.put(LEASES, lease("n1", 5));
     })
     .await;
     deleting(&scene, 4).await;
+    renew(&scene, 5, 3).await;
+    assert_eq!(scene.key(IP), "vip__shop_web_");
     scene.until(|it| it.vip("web").is_null()).await;
     assert_eq!(scene.key(IP), "");
 }

@@ -32,13 +32,6 @@ impl Agenda {
     }
 }
 
-/// How long one waits to be sure that `span` has passed for somebody else, whose clock may
-/// be slower: by the margin for each lease duration, and never less than the margin.
-pub(super) fn beyond(timing: &Timing, span: Duration) -> Duration {
-    let share = timing.margin.as_secs_f64() / timing.duration.as_secs_f64();
-    span + timing.margin.max(span.mul_f64(share))
-}
-
 /// The longest that a kernel goes on for an agent that has died.
 pub(super) fn longest_remains(timing: &Timing) -> Duration {
     timing.duration.max(timing.promise)

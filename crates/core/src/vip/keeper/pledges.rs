@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::agenda::beyond;
 use crate::{lease::Moment, vip::Timing};
 
 /// Why a promise is not given.
@@ -37,7 +36,7 @@ pub(super) struct Pledges {
 impl Pledges {
     pub fn new(timing: &Timing) -> Self {
         Self {
-            span: beyond(timing, timing.promise),
+            span: timing.beyond(timing.promise),
             ends: BTreeMap::new(),
         }
     }

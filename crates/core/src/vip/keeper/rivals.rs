@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     act::Act,
-    agenda::{Agenda, beyond, longest_remains},
+    agenda::{Agenda, longest_remains},
     event::ReadAnswer,
     pledges::Pledges,
     view::{Holding, LeaseView},
@@ -54,7 +54,7 @@ impl Rivals {
         Self {
             me,
             timing,
-            quarantine: now.after(beyond(&timing, timing.promise)),
+            quarantine: now.after(timing.beyond(timing.promise)),
             nodes: BTreeMap::new(),
         }
     }
@@ -113,6 +113,14 @@ impl Rivals {
         self.nodes.get(node).is_some_and(|it| term <= it.over)
     }
 
+    /// Whether a node was heard from a moment ago.
+    pub fn is_heard(&self, node: &str, now: Moment) -> bool {
+        self.nodes.get(node).is_some_and(|it| {
+            let since = it.lease.as_ref().map(|_| it.since);
+            since.is_some_and(|since| since.after(self.timing.renew * 2) > now)
+        })
+    }
+
     /// Whether the last that is known of a node is that it is silent.
     pub fn is_silent(&self, node: &str) -> bool {
         self.nodes.get(node).is_some_and(|it| {
@@ -133,7 +141,7 @@ impl Rivals {
         }
         // A new process may have begun the new term while the kernel still serves for the
         // old one.
-        let remains = beyond(&self.timing, longest_remains(&self.timing));
+        let remains = self.timing.beyond(longest_remains(&self.timing));
         agenda.due(self.rival(node, agenda.now).term_since.after(remains))
     }
 
@@ -191,7 +199,7 @@ impl Rivals {
         } else {
             timing.autonomy
         };
-        let quiet = rival.since.after(beyond(&timing, span));
+        let quiet = rival.since.after(timing.beyond(span));
         quiet.max(pledges.end(node)).max(self.quarantine)
     }
 

@@ -105,14 +105,15 @@ pub(super) fn take(
     ranked: &[Candidate],
     is_vacant: bool,
     scene: &Scene<'_>,
+    rivals: &Rivals,
     agenda: &mut Agenda,
 ) -> Taking {
     let mut taking = Taking {
         wanted: false,
         act: None,
     };
-    let holder = entry.view.holder.as_ref();
-    let last = holder.map(|it| (it.candidate.node.clone(), it.term));
+    let holder_before = entry.view.holder.as_ref();
+    let last = holder_before.map(|it| (it.candidate.node.clone(), it.term));
     let since = match &entry.vacant {
         _ if !is_vacant => {
             entry.vacant = None;
@@ -136,8 +137,18 @@ pub(super) fn take(
             nodes.push(&it.node);
         }
     }
-    let rank = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-    let turn = since.after(scene.timing.stagger.saturating_mul(rank));
+    // Whoever lives takes what is its own, and may have much to take; nobody misses an
+    // address that never had a holder. Only for those that may be dead it is a matter of
+    // moments.
+    let is_new = holder_before.is_none() && entry.view.moves == 0;
+    let patience = |node: &&str| {
+        if is_new || rivals.is_heard(node, agenda.now) {
+            scene.timing.renew
+        } else {
+            scene.timing.stagger
+        }
+    };
+    let turn = since.after(nodes.iter().map(patience).sum());
     if !agenda.due(before(turn, scene.timing.margin)) {
         return taking;
     }

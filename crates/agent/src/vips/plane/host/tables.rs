@@ -29,7 +29,8 @@ pub struct Tables {
     alive: bool,
     /// The last rules that were told.
     rules: Option<NodeRules>,
-    /// What the kernel has said that it has; nothing before it was told something.
+    /// What the kernel has said that it has; nothing before it was told something, and
+    /// after it was told something else, until it is [noted](Tables::note).
     listed: Option<Vec<Option<String>>>,
     /// Addresses of which connections are still to be forgotten.
     stale: BTreeSet<IpAddr>,
@@ -90,35 +91,49 @@ impl Tables {
             self.stale
                 .extend(changed(&targets_in(&listed), &plan.rules));
         }
-        let script = if same {
-            String::new()
-        } else {
-            plan.rules.script()
+        // By itself, for it may take its time: what it brings ends with what was granted
+        // before.
+        let script = match until {
+            _ if same => String::new(),
+            None => plan.rules.script(),
+            Some(_) => {
+                self.nft.apply(&plan.rules.script())?;
+                String::new()
+            }
         };
-        let refresh = |left| format!("{script}{}", plan.rules.refresh(left));
-        match until.map(|until| self.nft.keep_alive(until, refresh)) {
+        if !same {
+            if let Some(earlier) = &self.rules {
+                self.stale.extend(plan.rules.changed_since(earlier));
+            }
+            self.rules = Some(plan.rules.clone());
+            self.listed = None;
+        }
+        match until.map(|until| self.nft.keep_alive(until, |left| plan.rules.refresh(left))) {
             Some(Ok(())) => self.alive = true,
             // What was granted before ends by itself.
-            Some(Err(NftError::TooLate)) if same => {}
-            Some(Err(NftError::TooLate)) => self.nft.apply(&script)?,
+            Some(Err(NftError::TooLate)) => {}
             Some(Err(error)) => {
                 self.alive = true;
                 return Err(error);
             }
             None if same && !self.alive => {}
             None => {
-                self.nft.apply(&refresh(Duration::ZERO))?;
+                let end = plan.rules.refresh(Duration::ZERO);
+                self.nft.apply(&format!("{script}{end}"))?;
                 self.alive = false;
             }
         }
-        if !same {
-            if let Some(earlier) = &self.rules {
-                self.stale.extend(plan.rules.changed_since(earlier));
-            }
-            self.rules = Some(plan.rules.clone());
+        // At once: until then a connection follows rules that are no more.
+        self.forget();
+        Ok(())
+    }
+
+    /// Notes what the kernel has, to find later what others change. It takes a moment,
+    /// so it comes after all that cannot wait.
+    pub fn note(&mut self) -> Result<(), NftError> {
+        if self.rules.is_some() && self.listed.is_none() {
             self.listed = Some(self.list()?);
         }
-        self.forget();
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Who takes what, and when.
 
 use super::{
-    super::{Act, Change, Event, Holding, ReadAnswer, Refusal, Role},
+    super::{Act, Change, Event, Holding, LeaseView, ReadAnswer, Refusal, Role},
     desk::{Desk, candidate, id, lease, lease_of, pod, view},
 };
 use crate::vip::elect::{Health, MoveReason};
@@ -183,6 +183,27 @@ fn the_next_best_waits_for_the_best() {
     };
     assert_eq!(holder.candidate.uid, "a2");
     assert_eq!(reason, Some(MoveReason::FirstHolder));
+}
+
+#[test]
+fn a_better_one_that_lives_has_more_time_and_so_has_everybody_at_the_first_election() {
+    let waits = |moves, leases: &[(&str, LeaseView)], span: u64| {
+        let mut vacant = view(None, &["a1", "b1"]);
+        vacant.moves = moves;
+        vacant.failover.preferred = vec!["pod-b1".to_owned()];
+        let mut desk = Desk::started(&[vacant], leases);
+        // A term is wanted shortly before only.
+        let early = span.saturating_sub(300);
+        desk.pass(early);
+        get_term(&mut desk);
+        desk.pass(span - early - 1);
+        assert_eq!(desk.take_write(), None);
+        desk.pass(1);
+        assert!(desk.take_write().is_some());
+    };
+    waits(3, &[], 150);
+    waits(3, &[("b", lease("5", 7, &["a"]))], 1_000);
+    waits(0, &[], 1_000);
 }
 
 #[test]

@@ -1,0 +1,12 @@
+//! Shared addresses: several pods name one address, one of them answers at it, and
+//! another one when that one cannot any more.
+
+mod claims;
+mod failover;
+mod ground;
+mod judge;
+mod ranges;
+mod reach;
+mod refusals;
+mod single_holder;
+mod wire;

@@ -1,0 +1,155 @@
+//! Whether only one node ever spoke for an address: what was heard on the wire against
+//! who had the address when.
+
+use std::time::Duration;
+
+/// Somebody said on the wire that an address is at this hardware address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// When, since 1970.
+    pub at: Duration,
+    /// The hardware address.
+    pub mac: String,
+}
+
+/// A holding of the address, as it was learnt from the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Learnt {
+    /// When it was learnt, since 1970. It began before.
+    pub at: Duration,
+    /// The hardware address of the holder; `None`: nobody has the address.
+    pub mac: Option<String>,
+}
+
+/// Somebody spoke who had no right to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// What was heard.
+    pub heard: Sighting,
+    /// The holding that was in force, as far as it was known.
+    pub instead_of: Option<Learnt>,
+}
+
+/// Follows what was heard through the holdings, both in their order in time.
+///
+/// A holder is silent before another one is written down, so from the moment in which a
+/// holding is learnt nobody of an earlier one may be heard. A later holder may be heard
+/// before its holding is learnt, and from then on nobody of an earlier one either. So a
+/// hardware address comes back only with a new holding.
+pub fn judge(heard: &[Sighting], holdings: &[Learnt]) -> Result<(), Breach> {
+    let mut reached = 0;
+    for sighting in heard {
+        let known = holdings.iter().rposition(|it| it.at < sighting.at);
+        let first = reached.max(known.unwrap_or_default());
+        let its = |it: &Learnt| it.mac.as_ref() == Some(&sighting.mac);
+        let Some(found) = holdings.iter().skip(first).position(its) else {
+            return Err(Breach {
+                heard: sighting.clone(),
+                instead_of: holdings.get(first).cloned(),
+            });
+        };
+        reached = first + found;
+    }
+    Ok(())
+}
+
+/// What a line of `tcpdump -tt -e` says about where an IPv4 address is; nothing, if it only
+/// asks, or says something about others.
+pub fn sighting(line: &str, ip: &str) -> Option<Sighting> {
+    let mut words = line.split_whitespace();
+    let at = words.next()?.parse().ok()?;
+    let sender = words.next()?;
+    let (_, reply) = line.split_once(&format!("Reply {ip} is-at ")).unzip();
+    let mac = match reply {
+        Some(reply) => reply.split([',', ' ']).next()?,
+        None if line.contains("who-has") && line.contains(&format!(" tell {ip},")) => sender,
+        None => return None,
+    };
+    Some(Sighting {
+        at: Duration::try_from_secs_f64(at).ok()?,
+        mac: mac.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(all: &[(u64, &str)]) -> Vec<Sighting> {
+        let one = |(at, mac): &(u64, &str)| Sighting {
+            at: Duration::from_millis(*at),
+            mac: (*mac).to_owned(),
+        };
+        all.iter().map(one).collect()
+    }
+
+    fn learnt(all: &[(u64, Option<&str>)]) -> Vec<Learnt> {
+        let one = |(at, mac): &(u64, Option<&str>)| Learnt {
+            at: Duration::from_millis(*at),
+            mac: mac.map(str::to_owned),
+        };
+        all.iter().map(one).collect()
+    }
+
+    #[test]
+    fn one_after_the_other_is_fine_also_when_a_holding_is_learnt_late() {
+        let holdings = learnt(&[(0, Some("a")), (100, Some("b")), (200, Some("a"))]);
+        let all = heard(&[(10, "a"), (90, "b"), (110, "b"), (190, "a"), (300, "a")]);
+        assert_eq!(judge(&all, &holdings), Ok(()));
+        assert_eq!(judge(&[], &holdings), Ok(()));
+    }
+
+    #[test]
+    fn whoever_speaks_after_another_without_a_new_holding_is_found() {
+        let holdings = learnt(&[(0, Some("a")), (100, Some("b"))]);
+        let all = heard(&[(10, "a"), (90, "b"), (95, "a")]);
+        let breach = judge(&all, &holdings).unwrap_err();
+        assert_eq!(
+            (breach.heard, breach.instead_of),
+            (all[2].clone(), Some(holdings[1].clone()))
+        );
+    }
+
+    #[test]
+    fn whoever_speaks_once_another_has_it_is_found_though_that_one_was_not_heard() {
+        let holdings = learnt(&[(0, Some("a")), (100, Some("b"))]);
+        assert!(judge(&heard(&[(10, "a"), (101, "a")]), &holdings).is_err());
+        let nobody = learnt(&[(0, Some("a")), (100, None)]);
+        assert!(judge(&heard(&[(10, "a"), (101, "a")]), &nobody).is_err());
+        assert!(judge(&heard(&[(10, "a"), (99, "a")]), &nobody).is_ok());
+    }
+
+    #[test]
+    fn whoever_never_had_it_is_found() {
+        let holdings = learnt(&[(0, Some("a"))]);
+        assert!(judge(&heard(&[(10, "c")]), &holdings).is_err());
+        assert!(judge(&heard(&[(10, "a")]), &[]).is_err());
+    }
+
+    #[test]
+    fn replies_and_announcements_tell_a_place_and_questions_do_not() {
+        let start = "1700000000.250000 02:f1:0e:00:00:0b > ff:ff:ff:ff:ff:ff, ethertype ARP (0x0806), length 42: ";
+        let told = |rest: &str| {
+            let sighting = sighting(&format!("{start}{rest}"), "10.200.0.22")?;
+            assert_eq!(sighting.at, Duration::from_millis(1_700_000_000_250));
+            Some(sighting.mac)
+        };
+        let reply = "Reply 10.200.0.22 is-at 02:f1:0e:00:00:0c, length 28";
+        assert_eq!(told(reply).as_deref(), Some("02:f1:0e:00:00:0c"));
+        let announcement =
+            "Request who-has 10.200.0.22 (ff:ff:ff:ff:ff:ff) tell 10.200.0.22, length 28";
+        assert_eq!(told(announcement).as_deref(), Some("02:f1:0e:00:00:0b"));
+        assert_eq!(
+            told("Request who-has 10.200.0.22 tell 10.200.0.200, length 28"),
+            None
+        );
+        assert_eq!(
+            told("Reply 10.200.0.221 is-at 02:f1:0e:00:00:0c, length 28"),
+            None
+        );
+        assert_eq!(
+            told("Request who-has 10.200.0.221 tell 10.200.0.221, length 28"),
+            None
+        );
+    }
+}
