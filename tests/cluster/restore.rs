@@ -5,4 +5,3 @@
 mod check;
 mod ground;
 mod lost;
-mod went_back;
