@@ -23,7 +23,9 @@ pub struct Order<K> {
     known: BTreeMap<K, Option<u64>>,
     /// The largest version that was ever said.
     newest: u64,
-    /// Objects that this process has deleted and the watch may still tell of.
+    /// Objects that are deleted, and of which something older may still be told: by the
+    /// watch if this process has deleted them, and by the answer to an own write that the
+    /// watch has overtaken if others have.
     deleted: BTreeMap<K, Stamp>,
     /// While a list comes in: what it had so far, and what this
     /// process wrote or deleted meanwhile.
@@ -103,13 +105,16 @@ impl<K: Ord + Clone> Order<K> {
     /// The watch says that the object was deleted. False when it has come back
     /// since, or was not known.
     pub fn gone(&mut self, key: &K, stamp: &Stamp) -> bool {
-        if self.deleted.get(key).is_some_and(|it| it.uid == stamp.uid) {
-            self.deleted.remove(key);
+        if let Some(known) = self.known.get(key)
+            && is_before(stamp.version, *known)
+        {
+            return false;
         }
-        match self.known.get(key) {
-            Some(known) if !is_before(stamp.version, *known) => self.drop(key),
-            _ => false,
+        let newer = self.deleted.get(key);
+        if newer.is_none_or(|it| !is_before(stamp.version, it.version)) {
+            self.deleted.insert(key.clone(), stamp.clone());
         }
+        self.drop(key)
     }
 
     /// This process has deleted the object in this state. Whatever the watch

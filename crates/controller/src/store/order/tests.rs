@@ -59,19 +59,30 @@ fn an_own_deletion_is_not_undone_by_what_the_watch_still_tells() {
         "an even older object"
     );
     assert!(!order.gone(&"a", &stamp("one", 12)), "known already");
-    assert!(
-        order.exists(&"a", &stamp("one", 11)),
-        "the memory has ended"
-    );
+    assert!(!order.exists(&"a", &stamp("one", 11)), "a late answer");
 }
 
 #[test]
-fn an_own_deletion_that_the_watch_told_first_is_not_remembered() {
+fn an_answer_that_a_deletion_by_others_has_overtaken_brings_nothing_back() {
+    let mut order = Order::default();
+    order.exists(&"a", &stamp("one", 10));
+    // Changed by this process to 11, and deleted by somebody else: the watch tells both
+    // before the answer is there.
+    order.exists(&"a", &stamp("one", 11));
+    assert!(order.gone(&"a", &stamp("one", 12)));
+    assert!(!order.exists(&"a", &stamp("one", 11)), "the late answer");
+    // So also if it was created and deleted before its answer came.
+    assert!(!order.gone(&"b", &stamp("two", 14)), "never heard of");
+    assert!(!order.exists(&"b", &stamp("two", 13)), "the late answer");
+    assert!(order.exists(&"b", &stamp("three", 15)), "the next object");
+}
+
+#[test]
+fn an_own_deletion_that_the_watch_told_first_hides_nothing_new() {
     let mut order = Order::default();
     order.exists(&"a", &stamp("one", 10));
     assert!(order.gone(&"a", &stamp("one", 12)));
     assert!(!order.deleted(&"a", stamp("one", 10)));
-    assert!(order.deleted.is_empty());
     assert!(order.exists(&"a", &stamp("two", 13)), "taken again");
     assert!(!order.deleted(&"a", stamp("one", 10)));
     assert!(order.gone(&"a", &stamp("two", 14)));
