@@ -96,6 +96,19 @@ impl Plane for Fake {
     }
 }
 
+/// An address that a pod of this node and one of another can have, and nobody has.
+fn shared_by_two() -> Server {
+    let server = Server::default();
+    put_pod(&server, "a", true);
+    put_vip(
+        &server,
+        "web",
+        &[candidate("a", "n1"), candidate("b", "n2")],
+        &Value::Null,
+    );
+    server
+}
+
 /// The agent of `n1`, and the world around it.
 struct Scene {
     server: Server,

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use floe_api::floe::virtualip::{ACCEPTED, Move, VirtualIP};
+use floe_api::floe::virtualip::{Move, VirtualIP};
 use floe_core::vip::{VipId, elect::MoveReason};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -198,7 +198,7 @@ impl Teller {
         let mut states = BTreeMap::<&'static str, i64>::new();
         let mut ids = BTreeSet::new();
         for (id, vip) in all {
-            *states.entry(state(vip)).or_default() += 1;
+            *states.entry(vip.facts().state().text()).or_default() += 1;
             ids.insert(id);
         }
         lock(&self.moves).retain(|id, _| ids.contains(id));
@@ -222,23 +222,6 @@ impl Teller {
             note,
         };
         self.events.tell_in_turn(news, turn);
-    }
-}
-
-/// The state of an object in one word.
-fn state(vip: &VirtualIP) -> &'static str {
-    let is_refused = vip
-        .condition(ACCEPTED)
-        .is_some_and(|it| it.status != "True");
-    let status = vip.status.as_ref();
-    if vip.metadata.deletion_timestamp.is_some() {
-        "Deleting"
-    } else if status.is_some_and(|it| it.holder.is_some()) {
-        "Held"
-    } else if is_refused {
-        "Refused"
-    } else {
-        "Vacant"
     }
 }
 

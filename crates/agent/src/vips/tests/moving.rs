@@ -2,14 +2,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_stops_hands_over_and_ends() {
-    let server = Server::default();
-    put_pod(&server, "a", true);
-    put_vip(
-        &server,
-        "web",
-        &[candidate("a", "n1"), candidate("b", "n2")],
-        &Value::Null,
-    );
+    let server = shared_by_two();
     let scene = Scene::start(&server);
     scene.until_it_serves("web").await;
     let stopped = Instant::now();
@@ -56,14 +49,7 @@ async fn an_agent_that_stops_leaves_what_nobody_else_can_have() {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_whose_successors_never_are_prepared_ends_after_five_seconds() {
-    let server = Server::default();
-    put_pod(&server, "a", true);
-    put_vip(
-        &server,
-        "web",
-        &[candidate("a", "n1"), candidate("b", "n2")],
-        &Value::Null,
-    );
+    let server = shared_by_two();
     let scene = Scene::start(&server);
     scene.until_it_serves("web").await;
     let stopped = Instant::now();

@@ -2,14 +2,7 @@ use super::*;
 
 /// A scene in which `n1` serves with `n2` as its peer, and nobody can write leases.
 async fn cut_off() -> Scene {
-    let server = Server::default();
-    put_pod(&server, "a", true);
-    put_vip(
-        &server,
-        "web",
-        &[candidate("a", "n1"), candidate("b", "n2")],
-        &Value::Null,
-    );
+    let server = shared_by_two();
     let scene = Scene::start(&server);
     scene.until_it_serves("web").await;
     server.state().down = true;

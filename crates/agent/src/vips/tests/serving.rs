@@ -2,14 +2,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_free_address_is_taken_served_and_told() {
-    let server = Server::default();
-    put_pod(&server, "a", true);
-    put_vip(
-        &server,
-        "web",
-        &[candidate("a", "n1"), candidate("b", "n2")],
-        &Value::Null,
-    );
+    let server = shared_by_two();
     let scene = Scene::start(&server);
     scene.until_it_serves("web").await;
 
@@ -56,14 +49,7 @@ async fn in_steady_state_only_the_lease_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn without_renewals_and_promises_it_is_silent_at_the_deadline_and_comes_back_in_a_new_term() {
-    let server = Server::default();
-    put_pod(&server, "a", true);
-    put_vip(
-        &server,
-        "web",
-        &[candidate("a", "n1"), candidate("b", "n2")],
-        &Value::Null,
-    );
+    let server = shared_by_two();
     let mut scene = Scene::start(&server);
     scene.until_it_serves("web").await;
     server.always(Method::PUT, "leases", Fault::Hang);

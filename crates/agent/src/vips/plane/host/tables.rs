@@ -91,16 +91,16 @@ impl Tables {
             self.stale
                 .extend(changed(&targets_in(&listed), &plan.rules));
         }
-        // By itself, for it may take its time: what it brings ends with what was granted
-        // before.
-        let script = match until {
-            _ if same => String::new(),
-            None => plan.rules.script(),
-            Some(_) => {
-                self.nft.apply(&plan.rules.script())?;
-                String::new()
-            }
+        let script = if same {
+            String::new()
+        } else {
+            plan.rules.script()
         };
+        if until.is_some() && !same {
+            // By itself, for it may take its time: what it brings ends with what was
+            // granted before.
+            self.nft.apply(&script)?;
+        }
         if !same {
             if let Some(earlier) = &self.rules {
                 self.stale.extend(plan.rules.changed_since(earlier));
