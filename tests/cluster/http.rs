@@ -1,14 +1,16 @@
 //! A request from anywhere in the testbed, over a plain socket.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use floe_testbed::host::HostRef;
 use k8s_openapi::api::core::v1::Pod;
 
 const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What `to` answers to a GET that is sent from inside `from`'s network.
 pub fn get(from: &HostRef, to: SocketAddr) -> Result<String> {
@@ -35,12 +37,28 @@ pub fn post(from: &HostRef, to: SocketAddr, path: &str, kind: &str, body: &str) 
 }
 
 fn converse(to: SocketAddr, request: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+    let mut stream = connect(to)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+/// A pod without a probe is ready when its program has been started, which may be a
+/// moment before it listens: a host that refuses is asked again.
+fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match TcpStream::connect_timeout(&to, PATIENCE) {
+            Err(error)
+                if error.kind() == ErrorKind::ConnectionRefused && Instant::now() < deadline =>
+            {
+                thread::sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// The address of a running pod.

@@ -5,3 +5,4 @@
 mod check;
 mod ground;
 mod lost;
+mod went_back;

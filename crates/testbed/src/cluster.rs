@@ -265,7 +265,22 @@ pub fn prepare() -> Result<Programs> {
         });
     }
     packages::ensure(&needs)?;
+    allow_many_watchers()?;
     Programs::ensure()
+}
+
+/// The kernel's limit of file watchers of one user: a node of a cluster takes about ten,
+/// and a kubelet that gets none ends at once. It is lifted where it is lower than this,
+/// for as long as the machine runs.
+fn allow_many_watchers() -> Result<()> {
+    const LIMIT: &str = "/proc/sys/fs/inotify/max_user_instances";
+    const WANTED: u32 = 1024;
+    let now = std::fs::read_to_string(LIMIT).with_context(|| format!("cannot read {LIMIT}"))?;
+    if now.trim().parse().is_ok_and(|now: u32| now < WANTED) {
+        std::fs::write(LIMIT, WANTED.to_string())
+            .with_context(|| format!("cannot lift {LIMIT} to {WANTED}"))?;
+    }
+    Ok(())
 }
 
 /// Waits until a cluster that is ending is gone, and clears up after a crash.

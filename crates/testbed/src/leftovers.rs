@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Settings that change by themselves.
-const RESTLESS: [&str; 8] = [
+/// Settings that change by themselves, or that whoever needs it lifts for everybody.
+const RESTLESS: [&str; 10] = [
     "fs/aio-nr",
     "fs/dentry-state",
     "fs/file-nr",
     "fs/inode-nr",
     "fs/inode-state",
+    "fs/inotify/max_user_instances",
     "kernel/ns_last_pid",
     "kernel/pty/nr",
     "kernel/random/",
+    "user/max_inotify_instances",
 ];
 
 /// Everything on the machine that a cluster could leave behind.

@@ -76,6 +76,7 @@ pub const GROUPS: &[Group] = &[
             "node-side",
             "cli",
             "restore",
+            "shared-ips",
             "lifecycle",
             "lifecycle-2",
         ],
