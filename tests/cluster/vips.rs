@@ -8,5 +8,8 @@ mod judge;
 mod ranges;
 mod reach;
 mod refusals;
+mod schedules;
 mod single_holder;
+mod standstill;
+mod wall_clock;
 mod wire;

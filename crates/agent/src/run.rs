@@ -1,7 +1,14 @@
 //! Wiring and shutdown: starts every task, waits for a reason to stop, asks all tasks
 //! to stop and joins each of them.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use floe_net::lock::Lock;
 
 use floe_shell::{
     client::{self, ClientError},
@@ -11,7 +18,7 @@ use floe_shell::{
 };
 use futures::FutureExt as _;
 use kube::Client;
-use tokio::net::UnixListener;
+use tokio::{net::UnixListener, task::spawn_blocking};
 use tracing::{info, warn};
 
 use crate::{
@@ -38,6 +45,9 @@ use crate::{
     vips::Vips,
 };
 
+/// How long an earlier process may take to end.
+const PARTING: Duration = Duration::from_secs(3);
+
 /// Why the agent ended although nobody has asked it to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -53,6 +63,18 @@ pub enum Error {
     /// The endpoint of the container runtime makes no sense.
     #[error(transparent)]
     Runtime(#[from] CriError),
+    /// Another process serves this node.
+    #[error("another agent runs on this node: {} is locked", .0.display())]
+    Second(PathBuf),
+    /// Nobody can say whether another process serves this node.
+    #[error("cannot lock {}", path.display())]
+    Lock {
+        /// What was to be locked.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
     /// The socket cannot be opened.
     #[error(transparent)]
     Door(#[from] DoorError),
@@ -85,6 +107,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let networks = Networks::load(&settings.networks_file, &settings.network_conf_dir)?;
     let cri = Cri::new(&settings.runtime)?;
     let (client, _) = client::make(settings.kubeconfig.clone()).await?;
+    let _alone = alone(places::run()).await?;
     let listener = door::open(&settings.socket).await?;
     info!(
         version = version::VERSION,
@@ -111,6 +134,19 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     start(&mut tasks, settings, parts);
 
     tasks.run(signals).await
+}
+
+/// Sees to it that no other process serves this node, in whatever socket or folder it
+/// works: two of them would speak for each other's addresses.
+async fn alone(folder: PathBuf) -> Result<Lock, Error> {
+    let path = folder.join("agent.lock");
+    let wanted = path.clone();
+    let taken = spawn_blocking(move || Lock::take(&wanted, Instant::now() + PARTING)).await;
+    match taken.map_err(io::Error::other).flatten() {
+        Ok(lock) => Ok(lock),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Error::Second(path)),
+        Err(source) => Err(Error::Lock { path, source }),
+    }
 }
 
 /// All tasks of the agent.
@@ -186,6 +222,7 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
             port: settings.vip_port,
             doubts: records.doubts(),
             regained: Box::new(move || forgetting.forget()),
+            events: events.clone(),
         };
         let cri = cri.clone();
         tasks.start(|stop| vips.run(cri, stop));

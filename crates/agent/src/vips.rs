@@ -22,7 +22,7 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tracing::info;
 
-use crate::{cri::Cri, pods::Pods};
+use crate::{cri::Cri, events::Events, pods::Pods};
 use calls::Calls;
 use clock::Clock;
 use driver::{Driver, Ends};
@@ -63,6 +63,8 @@ pub struct Vips {
     /// To be called when it answers again and only this part has noticed: then `doubts`
     /// changes, too.
     pub regained: Box<dyn Fn() + Send + Sync>,
+    /// Where it is told what people should know.
+    pub events: Events,
 }
 
 impl Vips {
@@ -114,7 +116,12 @@ impl Vips {
             said,
             regained: self.regained,
         };
-        let calls = Calls::new(self.client.clone(), self.node.clone(), timing.duration);
+        let calls = Calls::new(
+            self.client.clone(),
+            self.node.clone(),
+            timing.duration,
+            self.events,
+        );
         let driver = Driver::new(self.node, timing, clock.clone(), calls, ends);
         // The kernel's part ends when nobody can give it an order any more.
         let serving =

@@ -31,8 +31,12 @@ const PARALLEL: usize = 8;
 /// How many records are looked at before others get their turn at the books.
 const PIECE: usize = 512;
 
-/// The time between two looks at all records when nothing is heard.
-const PACE: Duration = Duration::from_secs(30);
+/// The time to the next look at all records when nothing is heard: whatever makes a mark
+/// wrong is told, and a look at very many records is felt by others.
+const PACE: Duration = Duration::from_mins(10);
+
+/// The same after something was not written.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Keeps marks true.
 pub struct Marker {
@@ -67,16 +71,22 @@ impl Marker {
     async fn act(&self) {
         let mut news = self.store.news();
         let mut look = Look::All;
+        let mut again = Instant::now();
         loop {
             let wrong = match look {
-                Look::All => self.all_wrong().await,
+                Look::All => {
+                    again = Instant::now() + PACE;
+                    self.all_wrong().await
+                }
                 Look::At(addresses) => self.store.read(|books| {
                     let records = addresses.iter().filter_map(|ip| books.ledger().record(*ip));
                     wrong(books, records)
                 }),
             };
-            self.correct(wrong).await;
-            look = wait(&mut news).await;
+            if !self.correct(wrong).await {
+                again = again.min(Instant::now() + SOON);
+            }
+            look = wait(&mut news, again).await;
         }
     }
 
@@ -97,9 +107,10 @@ impl Marker {
         }
     }
 
-    async fn correct(&self, wrong: Vec<(Record, bool)>) {
+    /// Writes what is right; whether all of it was written.
+    async fn correct(&self, wrong: Vec<(Record, bool)>) -> bool {
         if wrong.is_empty() {
-            return;
+            return true;
         }
         info!(records = wrong.len(), "making labels of records true");
         let writes = wrong.into_iter().map(|(record, outside)| async move {
@@ -118,9 +129,10 @@ impl Marker {
         if let Some((ip, error)) = first {
             let others = failed.count();
             warn!(reason = error.reason(), %ip, others, %error, "record is not marked yet");
-        } else {
-            debug!("marks are true");
+            return false;
         }
+        debug!("marks are true");
+        true
     }
 }
 
@@ -153,9 +165,8 @@ fn wrong<'a>(books: &Books, records: impl Iterator<Item = &'a Record>) -> Vec<(R
     wrong
 }
 
-/// Waits for something that can matter, and takes all that came with it.
-async fn wait(news: &mut broadcast::Receiver<News>) -> Look {
-    let end = Instant::now() + PACE;
+/// Waits until then for something that can matter, and takes all that came with it.
+async fn wait(news: &mut broadcast::Receiver<News>, end: Instant) -> Look {
     let mut changed = BTreeSet::new();
     loop {
         let told = if changed.is_empty() {

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use floe_core::{ipam::key::HolderKey, vip::VipId};
+use floe_core::vip::VipId;
 use floe_shell::stop::Stop;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use kube::Client;
@@ -121,15 +121,56 @@ struct Memory {
     orphans: BTreeMap<VipId, Instant>,
 }
 
-/// That something has changed.
-#[derive(Debug, Default)]
-struct Stir;
+/// What has changed in a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stir {
+    /// These objects and nothing else. With many of them it matters.
+    Objects(BTreeSet<VipId>),
+    /// Something that may matter to all objects.
+    All,
+}
+
+/// What has changed, by namespace.
+type Stirred = BTreeMap<String, Stir>;
+
+impl Default for Stir {
+    fn default() -> Self {
+        Self::Objects(BTreeSet::new())
+    }
+}
 
 /// Any change ends the pause after a failure: what failed may not be what has changed.
 impl Merge for Stir {
-    fn merge(&mut self, Self: Self) -> bool {
+    fn merge(&mut self, other: Self) -> bool {
+        match (&mut *self, other) {
+            (Self::Objects(these), Self::Objects(those)) => these.extend(those),
+            (Self::All, _) => {}
+            (_, Self::All) => *self = Self::All,
+        }
         true
     }
+}
+
+impl Stir {
+    /// Whether this object has to be looked at.
+    fn concerns(&self, id: &VipId) -> bool {
+        match self {
+            Self::Objects(ids) => ids.contains(id),
+            Self::All => true,
+        }
+    }
+}
+
+/// One object has changed.
+fn one(id: VipId) -> Stirred {
+    let namespace = id.namespace.clone();
+    [(namespace, Stir::Objects([id].into()))].into()
+}
+
+/// Everything has to be looked at in these namespaces.
+fn all(namespaces: BTreeSet<String>) -> Stirred {
+    let all = namespaces.into_iter();
+    all.map(|namespace| (namespace, Stir::All)).collect()
 }
 
 impl Steward {
@@ -185,19 +226,21 @@ impl Steward {
         loop {
             // Without the objects nobody can say which ones are missing.
             while self.vips.is_complete()
-                && let Some((namespace, Stir)) = queue.next(Instant::now())
+                && let Some((namespace, stir)) = queue.next(Instant::now())
             {
-                waiting.remove(&namespace);
+                if stir == Stir::All {
+                    waiting.remove(&namespace);
+                }
                 let agents = agents.clone();
                 work.push(async move {
-                    let outcome = self.look(&namespace, &agents).await;
-                    (namespace, outcome)
+                    let outcome = self.look(&namespace, &stir, &agents).await;
+                    (namespace, stir, outcome)
                 });
             }
             let due = queue.next_due().filter(|_| self.vips.is_complete());
-            let stirred: BTreeSet<String> = tokio::select! {
-                Some((namespace, outcome)) = work.next(), if !work.is_empty() => {
-                    let failed = outcome.failed.then_some(Stir);
+            let stirred: Stirred = tokio::select! {
+                Some((namespace, stir, outcome)) = work.next(), if !work.is_empty() => {
+                    let failed = outcome.failed.then_some(stir);
                     queue.done(namespace.clone(), failed, Instant::now());
                     if outcome.waits {
                         waiting.insert(namespace);
@@ -211,11 +254,11 @@ impl Steward {
                         agents = now;
                         self.everywhere()
                     } else {
-                        stirred
+                        all(stirred)
                     }
                 }
                 change = changes.recv() => match change {
-                    Ok(id) => [id.namespace].into(),
+                    Ok(id) => one(id),
                     Err(RecvError::Lagged(_)) => self.everywhere(),
                     Err(RecvError::Closed) => return,
                 },
@@ -226,8 +269,7 @@ impl Steward {
                     Err(RecvError::Closed) => return,
                 },
                 told = news.recv() => match told {
-                    Ok(told) if self.concerns(&told) => self.everywhere(),
-                    Ok(_) => continue,
+                    Ok(told) => self.concerned(&told),
                     Err(RecvError::Lagged(_)) => self.everywhere(),
                     Err(RecvError::Closed) => return,
                 },
@@ -238,34 +280,42 @@ impl Steward {
                         self.sweep().await;
                         self.everywhere()
                     } else {
-                        waiting.clone()
+                        all(waiting.clone())
                     }
                 }
             };
             let due = Instant::now() + MOMENT;
-            for namespace in stirred {
-                queue.add(namespace, Stir, due);
+            for (namespace, stir) in stirred {
+                queue.add(namespace, stir, due);
             }
         }
     }
 
     /// All namespaces in which there can be something to do.
-    fn everywhere(&self) -> BTreeSet<String> {
-        let mut all = self.cluster.asking_namespaces();
-        all.extend(self.vips.all().into_iter().map(|(id, _)| id.namespace));
-        all
+    fn everywhere(&self) -> Stirred {
+        let mut namespaces = self.cluster.asking_namespaces();
+        namespaces.extend(self.vips.all().into_iter().map(|(id, _)| id.namespace));
+        all(namespaces)
     }
 
-    /// Whether news of the books can matter here.
-    fn concerns(&self, news: &News) -> bool {
-        match news {
-            News::Configured | News::Relisted => true,
-            News::Freed(ip) | News::Changed(ip) => self.store.read(|books| {
-                let ledger = books.ledger();
-                let key = ledger.record(*ip).map(|record| &record.key);
-                ledger.topology().shared_of(*ip).is_some() || key.is_some_and(HolderKey::is_vip)
-            }),
-            News::Pool(_) => false,
+    /// To whom news of the books can matter.
+    fn concerned(&self, news: &News) -> Stirred {
+        let ip = match news {
+            News::Configured | News::Relisted => return self.everywhere(),
+            News::Freed(ip) | News::Changed(ip) => *ip,
+            News::Pool(_) => return Stirred::new(),
+        };
+        let (is_shared, owner) = self.store.read(|books| {
+            let ledger = books.ledger();
+            let record = ledger.record(ip);
+            let owner = record.and_then(|record| record.key.vip());
+            (ledger.topology().shared_of(ip).is_some(), owner)
+        });
+        match owner {
+            // It has got what it wanted; whoever wanted it too finds out when it tries.
+            Some(id) => one(id),
+            None if is_shared => self.everywhere(),
+            None => Stirred::new(),
         }
     }
 

@@ -10,7 +10,7 @@ use nix::{libc, sys::socket::SockProtocol};
 use crate::netlink::{
     NetlinkError,
     socket::Socket,
-    wire::{Request, attributes, body, ip_of},
+    wire::{NESTED, Request, attributes, body, ip_of},
 };
 
 const LIST: u16 = 0x0101;
@@ -22,8 +22,6 @@ const ZONE: u16 = 18;
 const ADDRESSES: u16 = 1;
 const V4_DESTINATION: u16 = 2;
 const V6_DESTINATION: u16 = 4;
-/// Says that an attribute holds attributes.
-const NESTED: u16 = 0x8000;
 
 /// Makes the kernel of this thread's namespace forget all connections that were made to
 /// one of these addresses, and those that left with one of them; how many there were.

@@ -23,6 +23,7 @@ pub mod netlink;
 pub mod netns;
 pub mod nft;
 pub mod packet;
+pub mod pulse;
 mod release;
 pub mod responder;
 pub mod sysctl;

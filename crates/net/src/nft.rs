@@ -13,14 +13,9 @@ use std::{
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::boottime;
-
 /// How long a script may take. Thousands of elements take some tens of milliseconds, but
 /// somebody else's transaction may come first.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long a refresh may take. It is taken off the time that is granted.
-const QUICKLY: Duration = Duration::from_millis(600);
 
 /// The program, which acts on the namespace of the thread that calls it.
 #[derive(Clone, Debug)]
@@ -40,9 +35,6 @@ pub enum NftError {
     /// It refused, and nothing was changed.
     #[error("nft refused: {0}")]
     Refused(String),
-    /// There is no time left to grant.
-    #[error("there is not enough time left to tell the kernel")]
-    TooLate,
 }
 
 impl NftError {
@@ -52,7 +44,6 @@ impl NftError {
             Self::Start(_) => "NftMissing",
             Self::Slow(_) => "NftSlow",
             Self::Refused(_) => "NftRefused",
-            Self::TooLate => "NftTooLate",
         }
     }
 }
@@ -74,31 +65,6 @@ impl Nft {
     /// Runs a script.
     pub fn apply(&self, script: &str) -> Result<(), NftError> {
         self.run(&["-f", "-"], script, PATIENCE).map(drop)
-    }
-
-    /// Runs the script that `script` makes of a time, which the kernel counts from when
-    /// it reads it. That time ends before `until`, a moment on the clock of
-    /// [`boottime`], however late the program comes to it; if it came too late
-    /// nevertheless, what was granted is taken back.
-    ///
-    /// # Errors
-    /// [`NftError::TooLate`] when it could not be kept anyway; nothing was granted then.
-    pub fn keep_alive(
-        &self,
-        until: Duration,
-        script: impl Fn(Duration) -> String,
-    ) -> Result<(), NftError> {
-        let left = until.saturating_sub(boottime::now());
-        let Some(granted) = left.checked_sub(QUICKLY).filter(|it| !it.is_zero()) else {
-            return Err(NftError::TooLate);
-        };
-        let outcome = self.run(&["-f", "-"], &script(granted), QUICKLY);
-        // A transaction cannot be ended while it waits for another one.
-        if boottime::now() + granted > until {
-            self.apply(&script(Duration::ZERO))?;
-            return Err(NftError::Slow(QUICKLY));
-        }
-        outcome.map(drop)
     }
 
     /// The rules of a table, such as `inet floe-vip`, or none if there is no such table.

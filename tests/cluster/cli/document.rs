@@ -80,7 +80,7 @@ impl Step {
 
     /// Whether it only looks, so that it can be asked until the cluster has settled.
     pub fn only_looks(&self) -> bool {
-        const CHANGES: [&str; 11] = [
+        const CHANGES: [&str; 12] = [
             " apply ",
             " create ",
             " delete ",
@@ -90,6 +90,7 @@ impl Step {
             " reserve ",
             " unreserve ",
             " release ",
+            " move ",
             " set ",
             " --fix",
         ];

@@ -2,7 +2,8 @@
 //! what the document does is seen in it.
 //!
 //! Two racks with a fake node each: `fake-1` with addresses 10.0.70.2~9, and `fake-2`
-//! with 10.0.80.2~5, which a taint keeps free. Three people: `lab` may do everything
+//! with 10.0.80.2~5, which a taint keeps free. One real node with an agent, for addresses
+//! that pods share. Three people: `lab` may do everything
 //! and has a token, `lab-certificate` may too but has none, `jane` may only look.
 
 use std::fs;
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use floe_testbed::cluster::shared::Shared;
 use floe_testbed::cluster::spec::ClusterSpec;
 use floe_testbed::cluster::{Cluster, wait};
-use floe_testbed::floe;
+use floe_testbed::floe::{self, agent};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use nix::sys::signal::{Signal, kill};
@@ -29,7 +30,14 @@ static CLUSTER: Shared = Shared::new(|| ClusterSpec::new("cli").nodes(1).fake_no
 
 const PEOPLE: &str = include_str!("people.yaml");
 
-const ENTRIES: &str = r#"[{"nodeSubnets":["10.0.0.0/24"],"ips":["10.0.70.2~10.0.70.9"],"subnet":"10.0.70.0/24","gateway":"10.0.70.1","vlan":2},{"nodeSubnets":["10.1.0.0/24"],"ips":["10.0.80.2~10.0.80.5"],"subnet":"10.0.80.0/24","gateway":"10.0.80.1"}]"#;
+const ENTRIES: &str = r#"[{"nodeSubnets":["10.0.0.0/24"],"ips":["10.0.70.2~10.0.70.9"],"subnet":"10.0.70.0/24","gateway":"10.0.70.1","vlan":2},{"nodeSubnets":["10.1.0.0/24"],"ips":["10.0.80.2~10.0.80.5"],"subnet":"10.0.80.0/24","gateway":"10.0.80.1"},{"nodeSubnets":["10.200.0.0/24"],"ips":[],"shared":["10.200.0.210~10.200.0.211"],"subnet":"10.200.0.0/24","gateway":"10.200.0.1"}]"#;
+
+/// Pods have the primary network, and what floe serves for them is on the node's segment.
+const NETWORKS: &str = r#"{
+  "NetworkConf": [{ "type": "galaxy-k8s-vlan", "device": "eth0" }],
+  "DefaultNetworks": ["pods"],
+  "ENIIPNetwork": "galaxy-k8s-vlan"
+}"#;
 
 /// For how long an output stays the same before it is taken for the last word, when
 /// nobody knows what it should be.
@@ -59,6 +67,7 @@ impl Ground {
         cluster.apply(&configuration.to_string(), floe::NAMESPACE)?;
         cluster.apply(PEOPLE, floe::NAMESPACE)?;
         floe::install(cluster)?;
+        agent::install(cluster, NETWORKS)?;
         let terminal = Terminal::open(cluster)?;
         fs::write(terminal.kubeconfig(), kubeconfig(cluster)?.to_string())?;
         Ok(Self {
@@ -202,6 +211,11 @@ async fn stand_in_racks(cluster: &Cluster) -> Result<()> {
         let spec = json!({ "spec": { "taints": taints } });
         nodes.patch(name, &params, &Patch::Merge(spec)).await?;
     }
+    let edge = json!({ "metadata": { "labels": { "floe.dev/edge": "true" } } });
+    let patch = Patch::Merge(edge);
+    nodes
+        .patch("node-1", &PatchParams::default(), &patch)
+        .await?;
     // The taints of a node's first moments are put on by others.
     wait::until("fake-1 takes pods", LIMIT, async || {
         let node = nodes.get("fake-1").await?;

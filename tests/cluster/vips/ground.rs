@@ -66,7 +66,8 @@ async fn prepare(cluster: &Cluster) -> Result<()> {
 fn configure(cluster: &Cluster) -> Result<()> {
     let v4 = json!({
         "nodeSubnets": [NODES], "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
-        "ips": ["10.200.0.100~10.200.0.120"], "shared": ["10.200.0.210~10.200.0.229"],
+        "ips": ["10.200.0.100~10.200.0.120"],
+        "shared": ["10.200.0.210~10.200.0.229", "10.200.0.232~10.200.0.239"],
     });
     let v6 = json!({
         "nodeSubnets": [NODES], "subnet": "fd00:200::/64", "gateway": "fd00:200::1",

@@ -53,22 +53,39 @@ pub fn judge(heard: &[Sighting], holdings: &[Learnt]) -> Result<(), Breach> {
     Ok(())
 }
 
-/// What a line of `tcpdump -tt -e` says about where an IPv4 address is; nothing, if it only
-/// asks, or says something about others.
+/// What a line of `tcpdump -tt -e` says about where an address is; nothing, if it only asks,
+/// or says something about others.
+///
+/// Who asks for another one in the name of the address says as well where it is: whoever
+/// hears it learns it.
 pub fn sighting(line: &str, ip: &str) -> Option<Sighting> {
     let mut words = line.split_whitespace();
     let at = words.next()?.parse().ok()?;
     let sender = words.next()?;
-    let (_, reply) = line.split_once(&format!("Reply {ip} is-at ")).unzip();
-    let mac = match reply {
-        Some(reply) => reply.split([',', ' ']).next()?,
-        None if line.contains("who-has") && line.contains(&format!(" tell {ip},")) => sender,
-        None => return None,
+    let mac = if line.contains("ethertype ARP") {
+        told_by_arp(line, sender, ip)?
+    } else {
+        told_by_discovery(line, sender, ip)?
     };
     Some(Sighting {
         at: Duration::try_from_secs_f64(at).ok()?,
         mac: mac.to_owned(),
     })
+}
+
+fn told_by_arp<'a>(line: &'a str, sender: &'a str, ip: &str) -> Option<&'a str> {
+    if let Some((_, reply)) = line.split_once(&format!("Reply {ip} is-at ")) {
+        return reply.split([',', ' ']).next();
+    }
+    let asks = line.contains("who-has") && line.contains(&format!(" tell {ip},"));
+    asks.then_some(sender)
+}
+
+/// Advertisements, asked for or not, and questions that come from the address.
+fn told_by_discovery<'a>(line: &str, sender: &'a str, ip: &str) -> Option<&'a str> {
+    let told = line.contains(&format!("neighbor advertisement, tgt is {ip},"));
+    let asks = line.contains(&format!(": {ip} > ")) && line.contains("neighbor solicitation");
+    (told || asks).then_some(sender)
 }
 
 #[cfg(test)]
@@ -151,5 +168,28 @@ mod tests {
             told("Request who-has 10.200.0.221 tell 10.200.0.221, length 28"),
             None
         );
+    }
+
+    #[test]
+    fn advertisements_tell_a_place_and_solicitations_only_that_of_who_asks() {
+        let start = "1700000000.250000 02:f1:0e:00:00:0b > 33:33:00:00:00:01, ethertype IPv6 (0x86dd), length 86: ";
+        let told = |rest: &str| Some(sighting(&format!("{start}{rest}"), "fd00:200::22")?.mac);
+        let here = Some("02:f1:0e:00:00:0b".to_owned());
+        for rest in [
+            "fd00:200::22 > ff02::1: ICMP6, neighbor advertisement, tgt is fd00:200::22, length 32",
+            "fd00:200::22 > fd00:200::c8: ICMP6, neighbor advertisement, tgt is fd00:200::22, length 32",
+            "fd00:200::b > ff02::1: ICMP6, neighbor advertisement, tgt is fd00:200::22, length 32",
+            "fd00:200::22 > ff02::1:ff00:c8: ICMP6, neighbor solicitation, who has fd00:200::c8, length 32",
+        ] {
+            assert_eq!(told(rest), here, "{rest}");
+        }
+        for rest in [
+            "fd00:200::c8 > ff02::1:ff00:22: ICMP6, neighbor solicitation, who has fd00:200::22, length 32",
+            ":: > ff02::1:ff00:22: ICMP6, neighbor solicitation, who has fd00:200::22, length 24",
+            "fd00:200::221 > ff02::1: ICMP6, neighbor advertisement, tgt is fd00:200::221, length 32",
+            "fd00:200::221 > ff02::1:ff00:c8: ICMP6, neighbor solicitation, who has fd00:200::c8, length 32",
+        ] {
+            assert_eq!(told(rest), None, "{rest}");
+        }
     }
 }

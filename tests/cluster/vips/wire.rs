@@ -1,115 +1,184 @@
-//! Everything that is said about an address on the segment, and who had it when.
+//! Everything that is said about addresses on the segment, and who had them when.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
-use floe_api::floe::virtualip::VirtualIP;
-use floe_core::announce::arp;
+use floe_api::floe::virtualip::{Holding, VirtualIP};
+use floe_core::announce::{Mac, arp, ndp};
 use floe_net::netlink::Netlink;
 use floe_net::packet::Packets;
 use floe_testbed::capture::Capture;
 use floe_testbed::cluster::namespace::TestNamespace;
+use floe_testbed::cluster::wait;
 use floe_testbed::host::HostRef;
-use floe_testbed::supervisor::addresses::{CONTROL_PLANE, Seat};
-use kube::Api;
+use floe_testbed::supervisor::addresses::{CONTROL_PLANE, OUTSIDE, Seat};
+use futures::{StreamExt, TryStreamExt};
+use kube::ResourceExt;
+use kube::api::{Api, WatchEvent, WatchParams};
 use tokio::time::{sleep, timeout};
 
+use super::ground::status;
 use super::judge::{Learnt, Sighting, judge, sighting};
+use crate::LIMIT;
+use crate::underlay::hardware;
 
-/// The pause between two questions on the wire.
+/// The pause between two questions on the wire for each address.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The pause between two looks at the object, and how long one may take.
-const LOOK: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(1);
+/// All of ARP, and solicitations and advertisements of neighbour discovery.
+const FILTER: &str = "arp or (icmp6 and (ip6[40] == 135 or ip6[40] == 136))";
 
-/// A look at the wire under way. All the time the outside host asks where the address is, so
-/// that whoever would answer does.
+/// The pause before an object is followed again, and how long it may be silent before.
+const AGAIN: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A look at the wire under way. All the time the outside host asks where the addresses are,
+/// so that whoever would answer does.
 pub struct Wire {
-    ip: Ipv4Addr,
+    vips: Api<VirtualIP>,
+    subjects: Vec<Subject>,
     capture: Capture,
+    outside: HostRef,
     stop: Arc<AtomicBool>,
     asks: JoinHandle<io::Result<()>>,
-    holdings: Arc<Mutex<Vec<Learnt>>>,
-    looks: tokio::task::JoinHandle<()>,
+    looks: Vec<tokio::task::JoinHandle<()>>,
 }
 
+/// An address, the object that it belongs to, and who had it when.
+struct Subject {
+    ip: IpAddr,
+    object: String,
+    holdings: Holdings,
+}
+
+type Holdings = Arc<Mutex<Vec<Learnt>>>;
+
 impl Wire {
-    /// Begins to look at the address of an object, which nodes rewrite.
+    /// Begins to look at the address of an object that is named so.
     pub async fn begin(namespace: &TestNamespace<'_>, ip: &str) -> Result<Self> {
+        Self::listen(namespace, &[(ip, &[ip])]).await
+    }
+
+    /// Begins to look at the addresses of objects.
+    pub async fn listen(
+        namespace: &TestNamespace<'_>,
+        objects: &[(&str, &[&str])],
+    ) -> Result<Self> {
         let cluster = namespace.cluster();
-        let number: Ipv4Addr = ip.parse()?;
         // The switch shows all that passes between its ports.
         let switch = cluster.host(CONTROL_PLANE).await?;
-        let capture = switch.capture_with_times("br0", "arp")?;
-        let holdings = Arc::new(Mutex::new(Vec::new()));
+        let capture = switch.capture_with_times("br0", FILTER)?;
         let vips = namespace.api::<VirtualIP>();
-        learn(&vips, ip, &holdings).await?;
-        let looks = {
-            let (holdings, name) = (Arc::clone(&holdings), ip.to_owned());
-            tokio::spawn(async move {
-                loop {
-                    // While nobody answers nobody can write, either.
-                    let _ = timeout(PATIENCE, learn(&vips, &name, &holdings)).await;
-                    sleep(LOOK).await;
-                }
-            })
-        };
+        let (mut subjects, mut looks) = (Vec::new(), Vec::new());
+        for (object, ips) in objects {
+            let holdings = Holdings::default();
+            let first = vips.get(object).await?;
+            note(&first, &holdings)?;
+            let version = first.resource_version();
+            let (vips, name, learnt) = (vips.clone(), (*object).to_owned(), Arc::clone(&holdings));
+            looks.push(tokio::spawn(follow(vips, name, version, learnt)));
+            for ip in *ips {
+                subjects.push(Subject {
+                    ip: ip.parse()?,
+                    object: (*object).to_owned(),
+                    holdings: Arc::clone(&holdings),
+                });
+            }
+        }
         let stop = Arc::new(AtomicBool::new(false));
-        let asks = ask(&cluster.outside().await?, number, Arc::clone(&stop))?;
+        let ips = subjects.iter().map(|it| it.ip).collect();
+        let outside = cluster.outside().await?;
+        let asks = ask(&outside, ips, Arc::clone(&stop))?;
         Ok(Self {
-            ip: number,
+            vips,
+            subjects,
             capture,
+            outside,
             stop,
             asks,
-            holdings,
             looks,
         })
     }
 
-    /// Waits until a host has said that the address is at it, since the look began.
+    /// Waits until a host has said that one of the addresses is at it, since the look began.
     pub async fn hears(&self, node: &str, limit: Duration) -> Result<()> {
-        let mac = mac_of(node)?;
-        let what = format!("{node} speaks for {}", self.ip);
-        floe_testbed::cluster::wait::until(&what, limit, async || {
-            Ok(self.heard().iter().any(|it| it.mac == mac).then_some(()))
+        self.hears_mac(node, &mac_of(node)?, limit).await
+    }
+
+    async fn hears_mac(&self, host: &str, mac: &str, limit: Duration) -> Result<()> {
+        wait::until(&format!("{host} speaks"), limit, async || {
+            let lines = self.capture.packets();
+            let mut all = self.subjects.iter().flat_map(|it| it.heard(&lines));
+            Ok(all.any(|it| it.mac == mac).then_some(()))
         })
         .await
     }
 
-    /// Ends, and fails if two nodes spoke for the address at a time. So many holdings by
-    /// different nodes, one after the other, must have been seen.
-    pub fn had_one_speaker(self, holders: usize) -> Result<()> {
-        self.looks.abort();
+    /// Has the outside host say that an address is at it, and waits until that is heard.
+    pub async fn pretend(&self, ip: IpAddr) -> Result<()> {
+        send(&self.outside, move |own| match ip {
+            IpAddr::V4(ip) => arp::gratuitous_request(own, ip).to_vec(),
+            IpAddr::V6(ip) => ndp::advertisement(own, ip),
+        })?;
+        self.hears_mac(OUTSIDE, &Seat::Outside.mac(), LIMIT).await
+    }
+
+    /// Ends, and fails if two spoke for an address at a time. For each address so many
+    /// holdings by different speakers, one after the other, must have been heard.
+    pub async fn had_one_speaker(self, holders: usize) -> Result<()> {
+        for (ip, speakers) in self.speakers().await? {
+            let found = speakers.len();
+            ensure!(found >= holders, "only {speakers:?} were heard for {ip}");
+        }
+        Ok(())
+    }
+
+    /// Ends, and says who spoke for each address, one after the other; it fails if two did
+    /// at a time.
+    pub async fn speakers(self) -> Result<Vec<(IpAddr, Vec<String>)>> {
+        let lines = self.capture.packets();
+        // Whoever was heard up to now has been written down before.
+        for subject in &self.subjects {
+            let what = format!("all holders of {} are learnt", subject.object);
+            wait::until(&what, LIMIT, async || {
+                let now = place(&self.vips.get(&subject.object).await?)?;
+                let learnt = lock(&subject.holdings).last().cloned();
+                Ok(learnt.is_some_and(|it| it.mac == now).then_some(()))
+            })
+            .await?;
+        }
+        self.looks.iter().for_each(tokio::task::JoinHandle::abort);
         self.stop.store(true, Ordering::Relaxed);
-        let heard = self.heard();
         self.asks
             .join()
             .ok()
             .context("the asking thread panicked")??;
-        let holdings = lock(&self.holdings).clone();
-        if let Err(breach) = judge(&heard, &holdings) {
-            bail!(
-                "two spoke for {}: {breach:?}; holdings {holdings:?}",
-                self.ip
-            );
+        let mut speakers = Vec::new();
+        for subject in &self.subjects {
+            let (ip, heard) = (subject.ip, subject.heard(&lines));
+            let holdings = lock(&subject.holdings).clone();
+            if let Err(breach) = judge(&heard, &holdings) {
+                bail!(
+                    "two spoke for {ip}: {breach:?}; holdings {holdings:?}; heard then {:#?}",
+                    around(&lines, &ip.to_string(), breach.heard.at)
+                );
+            }
+            speakers.push((ip, runs(&heard)));
         }
-        let speakers = runs(&heard);
-        ensure!(speakers.len() >= holders, "only {speakers:?} were heard");
-        Ok(())
+        Ok(speakers)
     }
+}
 
-    fn heard(&self) -> Vec<Sighting> {
-        let (lines, ip) = (self.capture.packets(), self.ip.to_string());
-        lines
-            .iter()
-            .filter_map(|line| sighting(line, &ip))
-            .collect()
+impl Subject {
+    fn heard(&self, lines: &[String]) -> Vec<Sighting> {
+        let ip = self.ip.to_string();
+        let told = |line: &String| sighting(line, &ip);
+        lines.iter().filter_map(told).collect()
     }
 }
 
@@ -120,12 +189,79 @@ pub fn mac_of(node: &str) -> Result<String> {
     Ok(seat.with_context(|| format!("no seat {node}"))?.mac())
 }
 
-/// Looks at an object once, and notes who has it if that has changed.
-async fn learn(vips: &Api<VirtualIP>, name: &str, holdings: &Mutex<Vec<Learnt>>) -> Result<()> {
-    let vip = vips.get(name).await?;
+/// Where an object is on the wire.
+fn place(vip: &VirtualIP) -> Result<Option<String>> {
+    status(vip).holder.as_ref().map(speaker).transpose()
+}
+
+/// Who speaks for a holder: its node, or the pod itself, if it has the addresses.
+fn speaker(holder: &Holding) -> Result<String> {
+    if holder.mode != "direct" {
+        return mac_of(&holder.node);
+    }
+    let own = holder.addresses.iter().find(|ip| ip.is_ipv4());
+    let own = own.with_context(|| format!("{} has no address of IPv4", holder.pod))?;
+    hardware(&own.to_string())
+}
+
+/// Follows an object for ever, and notes each holder.
+async fn follow(
+    vips: Api<VirtualIP>,
+    name: String,
+    mut version: Option<String>,
+    holdings: Holdings,
+) {
+    loop {
+        // While nobody answers nobody can write, either. What was written before is told
+        // when somebody does: nothing is left out.
+        let followed = follow_once(&vips, &name, &mut version, &holdings).await;
+        if followed.is_err_and(|error| is_too_old(&error)) {
+            version = None;
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+async fn follow_once(
+    vips: &Api<VirtualIP>,
+    name: &str,
+    version: &mut Option<String>,
+    holdings: &Holdings,
+) -> Result<()> {
+    let from = if let Some(version) = version {
+        version.clone()
+    } else {
+        let vip = timeout(PATIENCE, vips.get(name)).await??;
+        note(&vip, holdings)?;
+        vip.resource_version().context("it has a version")?
+    };
+    *version = Some(from.clone());
+    let only = WatchParams::default().fields(&format!("metadata.name={name}"));
+    let events = timeout(PATIENCE, vips.watch(&only, &from)).await??;
+    let mut events = events.boxed();
+    while let Some(event) = timeout(PATIENCE, events.try_next()).await?? {
+        match event {
+            WatchEvent::Added(vip) | WatchEvent::Modified(vip) => {
+                note(&vip, holdings)?;
+                *version = vip.resource_version();
+            }
+            WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
+            // What it knew last is too old.
+            WatchEvent::Error(_) => *version = None,
+        }
+    }
+    Ok(())
+}
+
+/// Whether the API server does not remember what came after a version.
+fn is_too_old(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Api(it)) if it.code == 410)
+}
+
+/// Notes who has an object, if that has changed.
+fn note(vip: &VirtualIP, holdings: &Holdings) -> Result<()> {
     let at = SystemTime::now().duration_since(UNIX_EPOCH)?;
-    let holder = vip.status.and_then(|status| status.holder);
-    let mac = holder.map(|it| mac_of(&it.node)).transpose()?;
+    let mac = place(vip)?;
     let mut holdings = lock(holdings);
     if holdings.last().map(|it| &it.mac) != Some(&mac) {
         holdings.push(Learnt { at, mac });
@@ -133,19 +269,25 @@ async fn learn(vips: &Api<VirtualIP>, name: &str, holdings: &Mutex<Vec<Learnt>>)
     Ok(())
 }
 
-/// Asks from a host all the time where an address is.
-fn ask(from: &HostRef, ip: Ipv4Addr, stop: Arc<AtomicBool>) -> Result<JoinHandle<io::Result<()>>> {
+/// Asks from a host all the time where addresses are.
+fn ask(
+    from: &HostRef,
+    ips: Vec<IpAddr>,
+    stop: Arc<AtomicBool>,
+) -> Result<JoinHandle<io::Result<()>>> {
     let network = from.network()?;
+    let own_v6: Ipv6Addr = Seat::Outside.ipv6().parse()?;
     Ok(thread::spawn(move || {
         network.run(move || {
-            let link = Netlink::open().and_then(|mut netlink| netlink.link("eth0"));
-            let link = link.map_err(io::Error::other)?;
-            let link = link.ok_or_else(|| io::Error::other("there is no eth0"))?;
-            let own = link.mac;
-            let own = own.ok_or_else(|| io::Error::other("eth0 has no MAC"))?;
-            let packets = Packets::open_to_send(link.index)?;
+            let (packets, own) = open()?;
             while !stop.load(Ordering::Relaxed) {
-                packets.send(&arp::request(own, Seat::Outside.ipv4(), ip))?;
+                for ip in &ips {
+                    let question = match ip {
+                        IpAddr::V4(ip) => arp::request(own, Seat::Outside.ipv4(), *ip).to_vec(),
+                        IpAddr::V6(ip) => ndp::solicitation(own, own_v6, *ip),
+                    };
+                    packets.send(&question)?;
+                }
                 thread::sleep(PAUSE);
             }
             Ok(())
@@ -153,11 +295,39 @@ fn ask(from: &HostRef, ip: Ipv4Addr, stop: Arc<AtomicBool>) -> Result<JoinHandle
     }))
 }
 
+/// Sends a frame from a host, whose hardware address it is made with.
+fn send(from: &HostRef, frame: impl FnOnce(Mac) -> Vec<u8> + Send) -> Result<()> {
+    let sent = from.network()?.run(move || {
+        let (packets, own) = open()?;
+        packets.send(&frame(own))
+    });
+    Ok(sent?)
+}
+
+/// The cable of the host in whose network this is called, and its hardware address.
+fn open() -> io::Result<(Packets, Mac)> {
+    let link = Netlink::open().and_then(|mut netlink| netlink.link("eth0"));
+    let link = link.map_err(io::Error::other)?;
+    let link = link.ok_or_else(|| io::Error::other("there is no eth0"))?;
+    let own = link
+        .mac
+        .ok_or_else(|| io::Error::other("eth0 has no MAC"))?;
+    Ok((Packets::open_to_send(link.index)?, own))
+}
+
 /// The speakers one after the other.
-fn runs(heard: &[Sighting]) -> Vec<&str> {
-    let mut runs: Vec<&str> = heard.iter().map(|it| it.mac.as_str()).collect();
+fn runs(heard: &[Sighting]) -> Vec<String> {
+    let mut runs: Vec<String> = heard.iter().map(|it| it.mac.clone()).collect();
     runs.dedup();
     runs
+}
+
+/// What was heard of an address within a second before and after a moment.
+fn around<'a>(lines: &'a [String], ip: &str, moment: Duration) -> Vec<&'a str> {
+    const NEAR: Duration = Duration::from_secs(1);
+    let is_near =
+        |line: &&String| sighting(line, ip).is_some_and(|it| it.at.abs_diff(moment) < NEAR);
+    lines.iter().filter(is_near).map(String::as_str).collect()
 }
 
 fn lock<T>(holdings: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

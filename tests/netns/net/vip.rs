@@ -31,6 +31,7 @@ use floe_net::{
     conntrack,
     netlink::{NewKind, NewLink, Route},
     nft::Nft,
+    pulse,
     responder::Responder,
     sysctl,
 };
@@ -190,10 +191,8 @@ impl Node {
     /// Lets the node speak for its addresses for this long, as an agent does.
     fn live(&self, left: Duration) {
         let until = boottime::now() + left;
-        let kept = self
-            .space
-            .netns
-            .run(|| Nft::default().keep_alive(until, |left| self.rules.refresh(left)));
+        let pulses = self.rules.pulses();
+        let kept = self.space.netns.run(|| pulse::keep(pulses, until));
         kept.unwrap().unwrap();
         self.deadline.set(until);
     }

@@ -10,7 +10,7 @@ use floe_core::vip::{
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tracing::info;
+use tracing::{debug, info};
 
 use super::{
     calls::{Calls, Written},
@@ -57,7 +57,9 @@ pub async fn call(calls: Calls, act: Act, object: Option<Arc<VirtualIP>>) -> Opt
             let is_judged = |it: &Arc<VirtualIP>| {
                 it.metadata.resource_version.as_deref() == Some(expected.as_str())
             };
-            let written = match object.filter(is_judged) {
+            let object = object.filter(is_judged);
+            let dropped = object.as_deref().and_then(|it| dropped(&change, it));
+            let written = match object {
                 Some(object) => {
                     let patch = objects::patch(&change, &object, Timestamp::now());
                     calls.patch_vip(&id, &patch).await
@@ -68,10 +70,16 @@ pub async fn call(calls: Calls, act: Act, object: Option<Arc<VirtualIP>>) -> Opt
             let (answer, object) = match written {
                 Written::Done(object) => {
                     log(&id, &change);
+                    if let Some(note) = dropped {
+                        calls.tell(&object, "MoveNotPrepared", note);
+                    }
                     let view = Box::new(objects::view(&object));
                     (VipAnswer::Written(view), Some(Arc::new(object)))
                 }
-                Written::Refused => (VipAnswer::Conflict, None),
+                Written::Refused => {
+                    debug!(name = id.name, ?change, "somebody else was faster");
+                    (VipAnswer::Conflict, None)
+                }
                 Written::Unknown => (VipAnswer::Unknown, None),
             };
             (Event::VipWritten { id, answer }, object)
@@ -89,6 +97,25 @@ pub async fn call(calls: Calls, act: Act, object: Option<Arc<VirtualIP>>) -> Opt
         Act::Ask { .. } | Act::Answer { .. } | Act::Serve(_) => return None,
     };
     Some(Answer::Keeper(Box::new(event), object))
+}
+
+/// What to say of a move that somebody has asked for, and that a change drops: the
+/// successor was not prepared in time, or cannot be it any more.
+fn dropped(change: &Change, object: &VirtualIP) -> Option<String> {
+    let status = object.status.as_ref()?;
+    let successor = status.successor.as_ref()?;
+    let asked = successor.reason == MoveReason::Requested.reason();
+    let has_it = status
+        .holder
+        .as_ref()
+        .is_some_and(|it| it.uid == successor.uid);
+    let node = &successor.node;
+    (*change == Change::Dismiss && asked && !has_it).then(|| {
+        format!(
+            "the move to pod {} is dropped: node {node} was not prepared for it in time",
+            successor.pod
+        )
+    })
 }
 
 fn log(id: &VipId, change: &Change) {

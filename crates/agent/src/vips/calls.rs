@@ -7,9 +7,12 @@ use floe_api::floe::virtualip::VirtualIP;
 use floe_core::vip::{VipId, keeper::LeaseView};
 use floe_shell::logs;
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, ObjectReference},
+};
 use kube::{
-    Api, Client,
+    Api, Client, Resource as _,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::Value;
@@ -17,14 +20,16 @@ use tokio::{sync::Semaphore, time::timeout};
 use tracing::debug;
 
 use super::objects::{self, LEASES};
+use crate::events::{Events, News};
 
 /// How long to wait for an answer: less than a lease lasts, so that there is time for
 /// another try or for promises.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many writes of `VirtualIP` objects are under way at once. A node that dies may leave
-/// a thousand, and each call of this client is a connection.
-const AT_ONCE: usize = 32;
+/// a thousand, and the renewal of the lease, which cannot wait, must not queue behind all
+/// of them in a server that is busy: more at once would only take longer each.
+const AT_ONCE: usize = 8;
 
 /// The taint that vouches that a node does not run.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -37,6 +42,7 @@ pub struct Calls {
     /// What leases are said to last.
     duration: Duration,
     turns: Arc<Semaphore>,
+    events: Events,
 }
 
 /// How a write went.
@@ -52,8 +58,9 @@ pub enum Written<T> {
 
 impl Calls {
     /// Calls on behalf of a node.
-    pub fn new(client: Client, node: String, duration: Duration) -> Self {
+    pub fn new(client: Client, node: String, duration: Duration, events: Events) -> Self {
         Self {
+            events,
             client,
             node,
             duration,
@@ -131,6 +138,31 @@ impl Calls {
             let taints = node.spec.and_then(|it| it.taints).unwrap_or_default();
             taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
         }))
+    }
+
+    /// Tells about an object, as it is by now.
+    pub fn tell(&self, vip: &VirtualIP, reason: &'static str, note: String) {
+        let meta = &vip.metadata;
+        let version = meta.resource_version.as_deref().unwrap_or_default();
+        // It may happen again with the same words.
+        let turn = version.bytes().fold(1u32, |turn, byte| {
+            turn.wrapping_mul(31).wrapping_add(byte.into())
+        });
+        let news = News {
+            about: ObjectReference {
+                api_version: Some(VirtualIP::api_version(&()).into_owned()),
+                kind: Some(VirtualIP::kind(&()).into_owned()),
+                namespace: meta.namespace.clone(),
+                name: meta.name.clone(),
+                uid: meta.uid.clone(),
+                ..ObjectReference::default()
+            },
+            warning: true,
+            reason,
+            action: "Move",
+            note,
+        };
+        self.events.tell_in_turn(news, turn);
     }
 
     fn leases(&self) -> Api<Lease> {

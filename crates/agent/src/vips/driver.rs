@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -21,7 +22,7 @@ use tokio::{
     task::JoinSet,
     time::sleep,
 };
-use tracing::info;
+use tracing::{debug, info};
 
 use super::{
     answer::{self, Answer},
@@ -41,6 +42,16 @@ mod sights;
 
 /// How long an agent that is to end may take to hand over.
 const PARTING: Duration = Duration::from_secs(5);
+
+/// How often it is looked for nodes that are silent.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// With many addresses a round takes its time. Then it rests as long, up to this: what
+/// happens meanwhile is taken in at once, and others have work to do, too.
+const REST: Duration = Duration::from_millis(50);
+
+/// What is not worth a rest.
+const SHORT: Duration = Duration::from_millis(4);
 
 /// The longest sleep: the sleep of a machine does not count in it.
 const NAP: Duration = Duration::from_secs(1);
@@ -78,6 +89,8 @@ pub struct Driver {
     writing: BTreeSet<VipId>,
     /// The objects as the keeper knows them.
     objects: BTreeMap<VipId, Arc<VirtualIP>>,
+    /// The addresses of all nodes that had a candidate.
+    nodes: BTreeSet<IpAddr>,
     leases: BTreeMap<String, LeaseView>,
     told: health::Told,
     doubts: Doubts,
@@ -85,6 +98,10 @@ pub struct Driver {
     /// Where answers to questions of this round go.
     backs: BTreeMap<(String, u64), Back>,
     serving: Option<Serving>,
+    /// Whether the order for the kernel may be another one by now.
+    is_stirred: bool,
+    /// When it was last looked for silent nodes.
+    looked: Option<Moment>,
     is_synced: bool,
     /// Whether the lease cannot be written.
     failing: bool,
@@ -104,12 +121,15 @@ impl Driver {
             flying: JoinSet::new(),
             writing: BTreeSet::new(),
             objects: BTreeMap::new(),
+            nodes: BTreeSet::new(),
             leases: BTreeMap::new(),
             told: health::Told::default(),
             doubts: Doubts::default(),
             teller: Teller::default(),
             backs: BTreeMap::new(),
             serving: None,
+            is_stirred: false,
+            looked: None,
             is_synced: false,
             failing: false,
         }
@@ -119,6 +139,7 @@ impl Driver {
     pub async fn run(mut self, mut stop: Stop) {
         let mut parting: Option<Moment> = None;
         loop {
+            let begun = self.clock.now();
             self.take_in();
             let now = self.clock.now();
             let output = self.keeper.poll(now);
@@ -131,6 +152,11 @@ impl Driver {
             self.look_for_nodes();
             if parting.is_some_and(|end| end <= now || self.keeper.may_end()) {
                 break;
+            }
+            let now = self.clock.now();
+            let took = now.0.saturating_sub(begun.0);
+            if took > SHORT {
+                sleep(took.min(REST)).await;
             }
             let now = self.clock.now();
             let next = output.next.into_iter().chain(parting).min();
@@ -182,6 +208,7 @@ impl Driver {
                 self.teller.look_again();
             }
             for event in changes {
+                debug!(?event, "a pod has changed");
                 self.keeper.handle(event, now);
             }
         }
@@ -193,7 +220,10 @@ impl Driver {
 
     fn act(&mut self, act: Act) {
         match act {
-            Act::Serve(serving) => self.serving = Some(serving),
+            Act::Serve(serving) => {
+                self.serving = Some(serving);
+                self.is_stirred = true;
+            }
             Act::Ask {
                 node,
                 address,
@@ -282,11 +312,16 @@ impl Driver {
 
     /// Gives the kernel's part an order, if it is another one than before.
     fn put_order(&mut self) {
-        let Some(serving) = &self.serving else { return };
-        let order = order(serving, &self.objects);
+        let Some(serving) = self.serving.as_ref().filter(|_| self.is_stirred) else {
+            return;
+        };
+        self.is_stirred = false;
+        let order = order(serving, &self.objects, &self.nodes);
         self.ends.orders.send_if_modified(|last| {
             let is_new = last.as_deref() != Some(&order);
             if is_new {
+                let number = order.serving.number;
+                debug!(number, "the kernel is to serve something else");
                 *last = Some(Arc::new(order));
             }
             is_new
@@ -309,6 +344,11 @@ impl Driver {
 
     /// Looks at nodes that are silent and have something that this node could have.
     fn look_for_nodes(&mut self) {
+        let now = self.clock.now();
+        if self.looked.is_some_and(|at| now < at.after(LOOK)) {
+            return;
+        }
+        self.looked = Some(now);
         let mut silent = BTreeSet::new();
         for object in self.objects.values() {
             let Some(status) = &object.status else {
@@ -325,7 +365,6 @@ impl Driver {
                 silent.insert(holder.node.clone());
             }
         }
-        let now = self.clock.now();
         for node in self.doubts.due(&silent, &self.timing, now) {
             let calls = self.calls.clone();
             self.flying.spawn(async move {

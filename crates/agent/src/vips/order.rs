@@ -1,6 +1,10 @@
 //! The order for the kernel's part: what the keeper says, and what only objects know.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use floe_api::floe::virtualip::VirtualIP;
 use floe_core::{
@@ -10,8 +14,14 @@ use floe_core::{
 
 use super::plan::{Detail, Order};
 
-/// The order to serve this.
-pub fn order(serving: &Serving, objects: &BTreeMap<VipId, Arc<VirtualIP>>) -> Order {
+/// The order to serve this. `nodes` are the addresses of all nodes that were ever seen: one
+/// whose pod is no candidate for a while is a node all the same, and rules that change with
+/// every such pod would be in the way of the moves that follow from it.
+pub fn order(
+    serving: &Serving,
+    objects: &BTreeMap<VipId, Arc<VirtualIP>>,
+    nodes: &BTreeSet<IpAddr>,
+) -> Order {
     let detail = |id: &VipId| {
         let object = objects.get(id)?;
         let announcement = &object.spec.announcement;
@@ -36,9 +46,6 @@ pub fn order(serving: &Serving, objects: &BTreeMap<VipId, Arc<VirtualIP>>) -> Or
             .flat_map(|it| &it.addresses)
             .map(|ip| addr::canonical(*ip))
             .collect(),
-        nodes: statuses()
-            .flat_map(|it| &it.candidates)
-            .map(|it| addr::canonical(it.node_address))
-            .collect(),
+        nodes: nodes.clone(),
     }
 }

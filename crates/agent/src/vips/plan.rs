@@ -112,6 +112,10 @@ pub enum Trouble {
     /// The namespace of the pod is not known, or has no link for it.
     #[error("the pod's network is not found")]
     NoNamespace,
+    /// The kernel cannot stop what the pod sends, and takes an address from a pod only up to
+    /// a second late.
+    #[error("the kernel of the node cannot end mode direct in time: it needs Linux 5.16")]
+    Unguarded,
     /// It cannot be part of the rules.
     #[error(transparent)]
     Rules(#[from] RuleRefusal),
@@ -138,6 +142,7 @@ impl Trouble {
             Self::FamilyMissing(it) => it.reason(),
             Self::NoRoute => "NoRoute",
             Self::NoNamespace => "NoNamespace",
+            Self::Unguarded => "EgressHookMissing",
             Self::Rules(it) => it.reason(),
             Self::RulesMissing(_) => "RulesMissing",
             Self::Deaf(_) => "NotAnswering",
@@ -253,7 +258,7 @@ fn hold(
 ) -> Result<Finding, Trouble> {
     let mut found = Finding::default();
     if pod.mode == Mode::Direct {
-        let room = rooms.get(&pod.uid).ok_or(Trouble::NoNamespace)?;
+        let room = room(pod, survey, rooms)?;
         for link in survey.exits_of(room) {
             plan.rules.add_exit(link)?;
         }
@@ -297,10 +302,21 @@ fn prepare(
 ) -> Result<(), Trouble> {
     if pod.mode == Mode::Direct {
         // It would answer as soon as it has the address.
-        let room = rooms.get(&pod.uid);
-        return room.map(drop).ok_or(Trouble::NoNamespace);
+        return room(pod, survey, rooms).map(drop);
     }
     nat(rules, served, pod, survey).map(drop)
+}
+
+/// Where a pod gets an address itself, if that is sure to end in time.
+fn room<'a>(
+    pod: &Candidate,
+    survey: &Survey,
+    rooms: &'a BTreeMap<String, Room>,
+) -> Result<&'a Room, Trouble> {
+    if !survey.can_guard {
+        return Err(Trouble::Unguarded);
+    }
+    rooms.get(&pod.uid).ok_or(Trouble::NoNamespace)
 }
 
 /// Sends traffic to the pod; the addresses, each with the pod's own.

@@ -11,7 +11,7 @@ use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
 };
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{
     clock::Clock,
@@ -27,6 +27,10 @@ mod kernel;
 /// The time between two looks while something is served, and while nothing is.
 const LOOK: Duration = Duration::from_secs(2);
 const LOOK_IDLY: Duration = Duration::from_secs(30);
+
+/// How long no order must have come before what can wait is done: longer than the steps of
+/// a move are apart, shorter than renewals.
+const QUIET: Duration = Duration::from_millis(400);
 
 /// The pause before what failed is tried again.
 const AGAIN: Duration = Duration::from_millis(300);
@@ -48,6 +52,11 @@ pub trait Plane: Send + 'static {
         &mut self,
         order: Arc<Order>,
     ) -> impl Future<Output = Result<Findings, PlaneError>> + Send;
+
+    /// Does what can wait until no more orders come for a moment.
+    fn settle(&mut self) -> impl Future<Output = Result<(), PlaneError>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// Looks whether the last order is still served, and mends what it can.
     fn check(&mut self) -> impl Future<Output = Result<Findings, PlaneError>> + Send;
@@ -97,18 +106,29 @@ pub async fn work(
     let mut granted: Option<Moment> = None;
     let mut failed: Option<&'static str> = None;
     let mut next: Option<Instant> = None;
+    let mut quiet: Option<Instant> = None;
     loop {
         let is_new = tokio::select! {
+            biased;
             changed = orders.changed() => match changed {
                 Ok(()) => true,
                 Err(_) => return,
             },
+            () = pause(quiet) => {
+                quiet = None;
+                if let Err(error) = plane.settle().await {
+                    let reason = error.reason;
+                    debug!(reason, %error, "what the kernel has is not noted");
+                }
+                continue;
+            }
             () = pause(next) => failed.is_some(),
         };
         let Some(order) = orders.borrow_and_update().clone() else {
             continue;
         };
         granted = granted.max(order.serving.deadline);
+        let begun = Instant::now();
         let done = if is_new {
             plane.serve(Arc::clone(&order)).await
         } else {
@@ -122,7 +142,11 @@ pub async fn work(
                     info!("shared addresses are in the kernel again");
                 }
                 // Renewals come more often than looks; they must not put them off.
-                let due = Instant::now() + look;
+                let ended = Instant::now();
+                let due = ended + look;
+                quiet = Some(ended + QUIET);
+                let (number, took) = (order.serving.number, ended - begun);
+                debug!(number, ?took, is_new, "the kernel has it");
                 next = Some(next.filter(|it| is_new && *it <= due).unwrap_or(due));
                 for (id, trouble) in ills.judge(&findings, &order, !is_new) {
                     let (reason, object) = (trouble.reason(), id.name.as_str());

@@ -21,6 +21,8 @@ use floe_shell::{
 use serde_json::{Value, json};
 use tokio::{task::JoinHandle, time::Instant};
 
+use crate::events;
+
 use super::{
     plan::{Finding, Order, Trouble, Unreachable},
     plane::{Findings, PlaneError},
@@ -119,6 +121,7 @@ struct Scene {
     stopper: Stopper,
     task: JoinHandle<()>,
     doubts: watch::Sender<u64>,
+    inbox: events::Inbox,
     _pods: Stopper,
 }
 
@@ -130,6 +133,7 @@ impl Scene {
         let kernel = Fake::default();
         let pods = Pods::new(server.client());
         let (pods_stopper, stop) = stop::channel();
+        let (events, inbox) = events::channel();
         let (doubts, doubted) = watch::channel(0);
         let regained = doubts.clone();
         tokio::spawn(pods.clone().run("n1".into(), doubted.clone(), stop));
@@ -143,6 +147,7 @@ impl Scene {
             port: 0,
             doubts: doubted,
             regained: Box::new(move || regained.send_modify(|count| *count += 1)),
+            events,
         };
         let timing = Timing::default();
         let work = vips.work(
@@ -161,6 +166,7 @@ impl Scene {
             stopper,
             task: tokio::spawn(work),
             doubts,
+            inbox,
             _pods: pods_stopper,
         }
     }

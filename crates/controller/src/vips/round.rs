@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{
-    Steward, UNCLAIMED,
+    Steward, Stir, UNCLAIMED,
     claims::{Claimants, Claims},
     made,
     tend::{Left, Sight, TendError},
@@ -45,8 +45,13 @@ impl Outcome {
 type Objects = BTreeMap<VipId, Arc<VirtualIP>>;
 
 impl Steward {
-    /// Looks at a namespace and does what is to be done there.
-    pub(super) async fn look(&self, namespace: &str, agents: &BTreeSet<String>) -> Outcome {
+    /// Looks at a namespace and does what is to be done there after something has changed.
+    pub(super) async fn look(
+        &self,
+        namespace: &str,
+        stir: &Stir,
+        agents: &BTreeSet<String>,
+    ) -> Outcome {
         let objects: Objects = self.vips.within(namespace).into_iter().collect();
         if objects.is_empty() && !self.cluster.is_asking(namespace) {
             return Outcome::default();
@@ -62,7 +67,7 @@ impl Steward {
                 .problem(namespace, claimer, problem.reason(), &note, note.clone());
         }
         let now = Timestamp::now();
-        for (id, vip) in &objects {
+        for (id, vip) in objects.iter().filter(|(id, _)| stir.concerns(id)) {
             let uid_of = |pod: &str| Some(self.cluster.member(namespace, pod)?.uid.clone());
             self.teller.moved(id, vip, now, uid_of);
         }
@@ -74,7 +79,8 @@ impl Steward {
             agents,
         };
         let sight = &sight;
-        let work = objects.into_iter().map(|(id, vip)| async move {
+        let stirred = objects.into_iter().filter(|(id, _)| stir.concerns(id));
+        let work = stirred.map(|(id, vip)| async move {
             let left = self.tend(&id, &vip, sight).await;
             outcome(&id, left)
         });

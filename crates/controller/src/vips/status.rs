@@ -54,10 +54,6 @@ pub fn patch(vip: &VirtualIP, wanted: &Wanted, now: Timestamp) -> Option<Value> 
     if status.summary != summary {
         patch["summary"] = json!(summary);
     }
-    let summary = Summary::of(&wanted.addresses, &wanted.candidates);
-    if status.summary != summary {
-        patch["summary"] = json!(summary);
-    }
     if let Some(successor) = &wanted.successor {
         patch["successor"] = json!(successor);
     }

@@ -84,6 +84,8 @@ pub struct Keeper {
     kernel: Kernel,
     entries: BTreeMap<VipId, Entry>,
     pods: BTreeMap<String, PodView>,
+    /// When other nodes were last seen to get an address.
+    busy: BTreeMap<String, Moment>,
     /// Where the agents of other nodes are reached.
     addresses: BTreeMap<String, IpAddr>,
     answers: Vec<Act>,
@@ -102,6 +104,7 @@ impl Keeper {
             kernel: Kernel::new(&timing, now),
             entries: BTreeMap::new(),
             pods: BTreeMap::new(),
+            busy: BTreeMap::new(),
             addresses: BTreeMap::new(),
             answers: Vec::new(),
             synced: false,
@@ -140,11 +143,17 @@ impl Keeper {
                 self.rivals.read(&node, answer, &self.pledges, now);
             }
             Event::VipWritten { id, answer } => {
+                if let VipAnswer::Written(view) = &answer {
+                    self.note_holder(view, now);
+                }
                 if let Some(entry) = self.entries.get_mut(&id) {
                     entry.written(&self.me, answer, now);
                 }
             }
             Event::VipRead { id, answer } => {
+                if let ReadAnswer::Found(Some(view)) = &answer {
+                    self.note_holder(view, now);
+                }
                 let entry = self.entries.get_mut(&id);
                 if entry.is_some_and(|entry| !entry.read(answer, now)) {
                     self.vip_gone(&id);
@@ -210,7 +219,21 @@ impl Keeper {
             })
     }
 
+    /// Notes that another node has got an address, if it has.
+    fn note_holder(&mut self, view: &View, now: Moment) {
+        let before = self.entries.get(&view.id);
+        let before = before.and_then(|it| it.view.holder.as_ref());
+        let Some(holder) = view.holder.as_ref() else {
+            return;
+        };
+        let is_new = before.is_none_or(|it| it.candidate.node != holder.candidate.node);
+        if is_new && holder.candidate.node != self.me {
+            self.busy.insert(holder.candidate.node.clone(), now);
+        }
+    }
+
     fn vip_seen(&mut self, view: View, now: Moment) {
+        self.note_holder(&view, now);
         let holder = view.holder.iter().map(|it| (&it.candidate, it.term));
         let successor = view.successor.iter().map(|it| (&it.candidate, it.term));
         for (candidate, term) in holder.chain(successor) {
@@ -344,8 +367,11 @@ impl Keeper {
                 }
                 Standing::Vacant | Standing::Suspect => {
                     let is_vacant = standing == Standing::Vacant;
-                    let taking =
-                        takeover::take(entry, ranked, is_vacant, &scene, &self.rivals, agenda);
+                    let others = takeover::Others {
+                        rivals: &self.rivals,
+                        busy: &self.busy,
+                    };
+                    let taking = takeover::take(entry, ranked, is_vacant, &scene, others, agenda);
                     is_wanted = taking.wanted;
                     acts.extend(taking.act);
                 }

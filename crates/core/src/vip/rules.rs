@@ -23,7 +23,7 @@ use ipnet::IpNet;
 
 pub use self::{
     fault::RuleFault,
-    script::{ANNOUNCEMENTS, TABLE, removal},
+    script::{ANNOUNCEMENTS, Pulse, TABLE, removal},
 };
 
 /// The longest name that a link can have.

@@ -363,5 +363,6 @@ nix::setsockopt_impl!(
     sockopt::SetBool
 );
 
+mod batch;
 #[cfg(test)]
 mod tests;

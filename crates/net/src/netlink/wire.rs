@@ -11,6 +11,9 @@ use super::NetlinkError;
 /// The size of the header of each message.
 pub const HEADER: usize = 16;
 
+/// Says that an attribute holds attributes; only some parts of the kernel ask for it.
+pub const NESTED: u16 = 0x8000;
+
 /// `AF_INET` and `AF_INET6` as messages have them.
 pub const V4: u8 = 2;
 pub const V6: u8 = 10;

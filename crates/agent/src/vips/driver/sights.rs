@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use floe_api::floe::virtualip::VirtualIP;
-use floe_core::vip::{
-    VipId,
-    keeper::{Event, LeaseAnswer, LeaseView, ReadAnswer},
+use floe_core::{
+    addr,
+    vip::{
+        VipId,
+        keeper::{Event, LeaseAnswer, LeaseView, ReadAnswer},
+    },
 };
 use tokio::task::JoinError;
 use tracing::{info, warn};
@@ -25,14 +28,19 @@ impl Driver {
         match answer {
             Answer::Keeper(event, object) => {
                 self.note(&event);
-                if let Some(object) = object {
+                // A watch may have told more by now than the answer knows of.
+                let newer = object.as_ref().and_then(|it| self.newer(it));
+                if let Some(object) = object.filter(|_| newer.is_none()) {
                     self.object_known(object);
                 }
                 self.keeper.handle(*event, now);
+                if let Some(newer) = newer {
+                    self.keeper.handle(Event::Vip(objects::view(&newer)), now);
+                }
             }
             Answer::Told(id, object) => {
                 self.teller.told(&id, object.is_some(), now);
-                if let Some(object) = object {
+                if let Some(object) = object.filter(|it| self.newer(it).is_none()) {
                     let view = objects::view(&object);
                     self.object_known(object);
                     self.keeper.handle(Event::Vip(view), now);
@@ -62,6 +70,7 @@ impl Driver {
             && *answer == ReadAnswer::Found(None)
         {
             self.objects.remove(id);
+            self.is_stirred = true;
         }
         if let Event::LeaseRead { node, answer } = event
             && let ReadAnswer::Found(lease) = answer
@@ -115,6 +124,7 @@ impl Driver {
         let now = self.clock.now();
         let Some(object) = sight.object else {
             self.objects.remove(&id);
+            self.is_stirred = true;
             self.keeper.handle(Event::VipGone(id), now);
             return;
         };
@@ -133,8 +143,21 @@ impl Driver {
         self.keeper.handle(Event::Vip(view), now);
     }
 
+    /// The same object as it is known, if that is newer.
+    fn newer(&self, object: &VirtualIP) -> Option<Arc<VirtualIP>> {
+        let known = self.objects.get(&objects::id_of(object))?;
+        let version = object.metadata.resource_version.as_deref();
+        let is_same = known.metadata.uid == object.metadata.uid;
+        let is_newer = is_older(version, known.metadata.resource_version.as_deref());
+        (is_same && is_newer).then(|| Arc::clone(known))
+    }
+
     fn object_known(&mut self, object: Arc<VirtualIP>) {
+        let candidates = object.status.iter().flat_map(|it| &it.candidates);
+        self.nodes
+            .extend(candidates.map(|it| addr::canonical(it.node_address)));
         self.objects.insert(objects::id_of(&object), object);
+        self.is_stirred = true;
         self.teller.look_again();
     }
 }

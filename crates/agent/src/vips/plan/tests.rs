@@ -273,14 +273,17 @@ fn what_was_handed_over_is_led_to_its_node_and_what_is_away_to_its_pod() {
     assert_eq!(away(Mode::Direct), None);
 }
 
-#[test]
-fn a_direct_pod_gets_the_address_and_its_way_out_is_guarded() {
-    let room = |lower| Room {
+fn room(lower: Option<u32>) -> Room {
+    Room {
         netns: "/run/netns/a".into(),
         link: 7,
         mac: Mac([2, 0, 0, 0, 0, 7]),
         lower,
-    };
+    }
+}
+
+#[test]
+fn a_direct_pod_gets_the_address_and_its_way_out_is_guarded() {
     let mut survey = survey();
     let mut veth = link(8, "veth1");
     (veth.kind, veth.master) = (LinkKind::Veth, Some(9));
@@ -325,4 +328,21 @@ fn a_kernel_that_cannot_guard_gets_no_rules_for_it() {
     let plan = plan(&order, &survey, &BTreeMap::new());
     assert!(!plan.rules.script().contains("netdev"));
     assert_eq!(plan.answers.len(), 1);
+}
+
+#[test]
+fn a_pod_gets_no_address_itself_where_that_could_not_end_in_time() {
+    let direct = pod(&["10.5.0.11"], Mode::Direct);
+    let rooms = BTreeMap::from([(direct.uid.clone(), room(None))]);
+    for role in [Role::Holder(direct.clone()), Role::Prepared(direct)] {
+        let order = order(&["10.5.0.100"], role, Detail::default());
+        let survey = Survey {
+            can_guard: false,
+            ..survey()
+        };
+        let plan = plan(&order, &survey, &rooms);
+        assert!(plan.loans.is_empty());
+        let found = &plan.findings[&id("web")];
+        assert_eq!(found.trouble, Some(Trouble::Unguarded));
+    }
 }

@@ -23,7 +23,7 @@ use super::{
     direct::{self, Loans, RoomError},
 };
 use crate::vips::plan::{Order, Plan, Room, Survey, Trouble, plan};
-use tables::Tables;
+use tables::{Tables, TablesError};
 use voices::Voices;
 
 mod tables;
@@ -86,6 +86,11 @@ impl Host {
             finding.trouble = finding.trouble.take().or(deaf).or(lost);
         }
         Ok(findings)
+    }
+
+    /// Notes what the kernel has, so that a look finds what others change.
+    pub fn note(&mut self) -> Result<(), PlaneError> {
+        Ok(self.tables.note()?)
     }
 
     /// The pods whose namespaces are gone.
@@ -173,7 +178,6 @@ impl Host {
         if let Err(error) = lent {
             warn!(reason = "LendFailed", %error, "a pod does not get a shared address");
         }
-        self.tables.note()?;
         self.done = Some((order.clone(), plan));
         Ok(findings)
     }
@@ -206,6 +210,15 @@ fn is_same(one: &Order, other: &Order) -> bool {
 
 impl From<NftError> for PlaneError {
     fn from(error: NftError) -> Self {
+        Self {
+            reason: error.reason(),
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<TablesError> for PlaneError {
+    fn from(error: TablesError) -> Self {
         Self {
             reason: error.reason(),
             text: error.to_string(),

@@ -36,10 +36,10 @@ impl Kernel {
         }
     }
 
-    async fn work(
+    async fn work<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce(&mut Host) -> Result<Findings, PlaneError> + Send + 'static,
-    ) -> Result<Findings, PlaneError> {
+        work: impl FnOnce(&mut Host) -> Result<T, PlaneError> + Send + 'static,
+    ) -> Result<T, PlaneError> {
         let mut host = self.host.take().unwrap_or_default();
         let done = spawn_blocking(move || {
             let outcome = work(&mut host);
@@ -122,6 +122,10 @@ impl Plane for Kernel {
         let pods = self.pods(&order).await;
         self.order = Some(Arc::clone(&order));
         self.work(move |host| host.serve(&order, &pods)).await
+    }
+
+    async fn settle(&mut self) -> Result<(), PlaneError> {
+        self.work(Host::note).await
     }
 
     async fn check(&mut self) -> Result<Findings, PlaneError> {

@@ -232,3 +232,36 @@ async fn when_the_lease_can_be_written_again_everything_is_listed_anew() {
     assert_eq!(lists(), 2);
     assert!(scene.serves("web"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wish_that_is_dropped_is_told() {
+    let server = shared_by_two();
+    let mut scene = Scene::start(&server);
+    scene.until_it_serves("web").await;
+    let mut successor = holding("b", "n2", 0);
+    successor["reason"] = json!("Requested");
+    scene.write("web", |status| status["successor"] = successor);
+    server
+        .until(|_| scene.status("web")["successor"].is_null())
+        .await;
+    let told = || scene.inbox.so_far();
+    let news = settled(told).await;
+    let [news] = &news[..] else {
+        panic!("{news:?}")
+    };
+    assert_eq!((news.reason, news.warning), ("MoveNotPrepared", true));
+    assert_eq!(news.about.name.as_deref(), Some("web"));
+    assert!(news.note.contains("pod b"), "{}", news.note);
+    assert_eq!(scene.status("web")["holder"]["pod"], "a");
+}
+
+/// The first news that come.
+async fn settled(mut told: impl FnMut() -> Vec<events::News>) -> Vec<events::News> {
+    loop {
+        let news = told();
+        if !news.is_empty() {
+            return news;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -52,6 +52,8 @@ pub(super) struct Entry {
 enum Busy {
     Reading,
     Writing {
+        /// The version on which it was judged.
+        expected: String,
         /// Where the new holder's node is reached, if the addresses are given to it.
         forward: Option<IpAddr>,
     },
@@ -82,6 +84,18 @@ impl Entry {
         if view.moves != self.view.moves {
             self.moved = Some(now);
         }
+        // A watch may tell what this node has written before the answer comes. What still
+        // comes must not be lost in between.
+        if let Some(Busy::Writing {
+            forward: Some(to), ..
+        }) = &self.busy
+            && view
+                .holder
+                .as_ref()
+                .is_some_and(|it| it.candidate.node_address == *to)
+        {
+            self.forward = Some((*to, now.after(FORWARDING)));
+        }
         self.view = view;
         self.gone = false;
     }
@@ -101,7 +115,7 @@ impl Entry {
 
     /// Takes in the answer to a write.
     pub fn written(&mut self, me: &str, answer: VipAnswer, now: Moment) {
-        let Some(Busy::Writing { forward }) = self.busy.take() else {
+        let Some(Busy::Writing { expected, forward }) = self.busy.take() else {
             return;
         };
         match answer {
@@ -114,7 +128,8 @@ impl Entry {
                 self.forward = forward.map(|to| (to, now.after(FORWARDING)));
                 self.seen(*view, now);
             }
-            VipAnswer::Conflict => self.doubtful = true,
+            // What was refused was not done. What is there instead may have been seen already.
+            VipAnswer::Conflict => self.doubtful = self.view.version == expected,
             VipAnswer::Unknown => {
                 self.doubtful = true;
                 self.pause = Some(now.after(PAUSE));
@@ -196,10 +211,14 @@ impl Entry {
             | Change::Nominate(_)
             | Change::Dismiss => None,
         };
-        self.busy = Some(Busy::Writing { forward });
+        let expected = self.view.version.clone();
+        self.busy = Some(Busy::Writing {
+            expected: expected.clone(),
+            forward,
+        });
         Act::WriteVip {
             id: self.view.id.clone(),
-            expected: self.view.version.clone(),
+            expected,
             change,
         }
     }

@@ -1,7 +1,7 @@
 //! Taking what nobody serves: addresses without a holder, of a term that is over, or of an
 //! earlier term of this node itself.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     act::{Act, Change},
@@ -13,10 +13,17 @@ use super::{
     serving::Kernel,
     view::Holding,
 };
-use crate::vip::{
-    Candidate, VipId,
-    elect::{self, MoveReason, Vacant, Verdict},
+use crate::{
+    lease::Moment,
+    vip::{
+        Candidate, VipId,
+        elect::{self, MoveReason, Vacant, Verdict},
+    },
 };
+
+/// How long a node is waited for that takes other addresses meanwhile: it may be unable to
+/// serve this one.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// How an address stands towards this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,13 +106,21 @@ pub(super) struct Taking {
     pub act: Option<Act>,
 }
 
+/// What is known about other nodes.
+#[derive(Clone, Copy)]
+pub(super) struct Others<'a> {
+    pub rivals: &'a Rivals,
+    /// When they were last seen to get an address.
+    pub busy: &'a BTreeMap<String, Moment>,
+}
+
 /// Takes a vacant address when it is this node's turn.
 pub(super) fn take(
     entry: &mut Entry,
     ranked: &[Candidate],
     is_vacant: bool,
     scene: &Scene<'_>,
-    rivals: &Rivals,
+    others: Others<'_>,
     agenda: &mut Agenda,
 ) -> Taking {
     let mut taking = Taking {
@@ -137,18 +152,22 @@ pub(super) fn take(
             nodes.push(&it.node);
         }
     }
-    // Whoever lives takes what is its own, and may have much to take; nobody misses an
-    // address that never had a holder. Only for those that may be dead it is a matter of
-    // moments.
+    // Whoever lives takes what is its own, and may have much to take: as long as it is seen
+    // to, it is waited for. Nobody misses an address that never had a holder. Only for
+    // those that may be dead it is a matter of moments.
     let is_new = holder_before.is_none() && entry.view.moves == 0;
-    let patience = |node: &&str| {
-        if is_new || rivals.is_heard(node, agenda.now) {
+    let mut turn = since;
+    for node in nodes {
+        let is_alive = is_new || others.rivals.is_heard(node, agenda.now);
+        if let Some(last) = others.busy.get(node).filter(|_| is_alive) {
+            turn = turn.max(*last).min(since.after(LONGEST).max(turn));
+        }
+        turn = turn.after(if is_alive {
             scene.timing.renew
         } else {
             scene.timing.stagger
-        }
-    };
-    let turn = since.after(nodes.iter().map(patience).sum());
+        });
+    }
     if !agenda.due(before(turn, scene.timing.margin)) {
         return taking;
     }

@@ -20,6 +20,31 @@ pub fn removal() -> [String; 2] {
     [TABLE, ANNOUNCEMENTS].map(|table| format!("add table {table}\ndelete table {table}\n"))
 }
 
+/// A set `alive`, for those who fill it without a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulse {
+    /// The family and name of its table.
+    pub table: &'static str,
+    /// Its name.
+    pub set: &'static str,
+    /// Its elements, each in the order of the network.
+    pub keys: &'static [&'static [u8]],
+}
+
+/// `ipv4` and `ipv6` as numbers of families, and `arp`, `ip` and `ip6` as types of frames.
+const PULSES: [Pulse; 2] = [
+    Pulse {
+        table: TABLE,
+        set: "alive",
+        keys: &[&[2], &[10]],
+    },
+    Pulse {
+        table: ANNOUNCEMENTS,
+        set: "alive",
+        keys: &[&[0x08, 0x06], &[0x08, 0x00], &[0x86, 0xdd]],
+    },
+];
+
 /// The sets and maps of the first table, filled anew each time. Only `alive` stays.
 const SETS: [(&str, &str, &str); 14] = [
     ("set", "uplinks", "type ifname;"),
@@ -181,6 +206,16 @@ impl NodeRules {
             set(ANNOUNCEMENTS, &["arp", "ip", "ip6"]);
         }
         script.0
+    }
+
+    /// The sets `alive` of these rules. Whoever fills them by another way than
+    /// [`NodeRules::refresh`] puts all keys into them, with the same time.
+    pub fn pulses(&self) -> &'static [Pulse] {
+        if self.exits.is_empty() {
+            &PULSES[..1]
+        } else {
+            &PULSES
+        }
     }
 
     fn fill(&self, script: &mut Script) {

@@ -9,7 +9,9 @@ use std::{
 use floe_core::vip::rules::{ANNOUNCEMENTS, NodeRules, TABLE, Target, removal};
 use floe_net::{
     conntrack,
+    netlink::NetlinkError,
     nft::{Nft, NftError},
+    pulse::{self, PulseError},
 };
 use tracing::{debug, info, warn};
 
@@ -19,6 +21,33 @@ use crate::vips::plan::Plan;
 const PROBE: &str = "add table netdev floe-vip-probe\n\
     add chain netdev floe-vip-probe out { type filter hook egress device \"lo\" priority 0; }\n\
     delete table netdev floe-vip-probe\n";
+
+/// Why the kernel does not have the rules that it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum TablesError {
+    /// A script was not done.
+    #[error(transparent)]
+    Script(#[from] NftError),
+    /// The time for which they hold was not told.
+    #[error(transparent)]
+    Pulse(#[from] PulseError),
+}
+
+impl TablesError {
+    /// The stable reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Script(error) => error.reason(),
+            Self::Pulse(error) => error.reason(),
+        }
+    }
+}
+
+impl From<NetlinkError> for TablesError {
+    fn from(error: NetlinkError) -> Self {
+        Self::Pulse(error.into())
+    }
+}
 
 /// The tables of shared addresses.
 #[derive(Debug)]
@@ -76,7 +105,7 @@ impl Tables {
         plan: &Plan,
         before: Option<&Plan>,
         until: Option<Duration>,
-    ) -> Result<(), NftError> {
+    ) -> Result<(), TablesError> {
         if !plan.has_rules {
             if before.is_none_or(|it| it.has_rules) {
                 self.remove()?;
@@ -85,51 +114,54 @@ impl Tables {
             return Ok(());
         }
         let same = before.is_some_and(|it| it.has_rules && it.rules == plan.rules);
-        if !same && self.rules.is_none() {
-            // As an earlier process has left it.
-            let listed = self.nft.list(TABLE)?.unwrap_or_default();
-            self.stale
-                .extend(changed(&targets_in(&listed), &plan.rules));
-        }
-        let script = if same {
-            String::new()
-        } else {
-            plan.rules.script()
-        };
-        if until.is_some() && !same {
-            // By itself, for it may take its time: what it brings ends with what was
-            // granted before.
-            self.nft.apply(&script)?;
-        }
+        let mut ended = BTreeSet::new();
         if !same {
-            if let Some(earlier) = &self.rules {
-                self.stale.extend(plan.rules.changed_since(earlier));
-            }
-            self.rules = Some(plan.rules.clone());
-            self.listed = None;
+            self.write(&plan.rules)?;
+            // At once: until then a connection follows rules that are no more. Before the
+            // time ends for which anything holds: what is on its way would be dropped.
+            ended.clone_from(&self.stale);
+            self.forget();
         }
-        match until.map(|until| self.nft.keep_alive(until, |left| plan.rules.refresh(left))) {
+        let pulses = plan.rules.pulses();
+        match until.map(|until| pulse::keep(pulses, until)) {
             Some(Ok(())) => self.alive = true,
             // What was granted before ends by itself.
-            Some(Err(NftError::TooLate)) => {}
+            Some(Err(PulseError::TooLate)) => {}
             Some(Err(error)) => {
                 self.alive = true;
-                return Err(error);
+                return Err(error.into());
             }
             None if same && !self.alive => {}
             None => {
-                let end = plan.rules.refresh(Duration::ZERO);
-                self.nft.apply(&format!("{script}{end}"))?;
+                pulse::end(pulses)?;
                 self.alive = false;
             }
         }
-        // At once: until then a connection follows rules that are no more.
+        // Once more: one that was just beginning may have followed the rules before.
+        self.stale.extend(ended);
         self.forget();
         Ok(())
     }
 
-    /// Notes what the kernel has, to find later what others change. It takes a moment,
-    /// so it comes after all that cannot wait.
+    /// Makes the kernel's rules these. For how long they hold is not touched: what they
+    /// bring ends with what was granted before.
+    fn write(&mut self, rules: &NodeRules) -> Result<(), NftError> {
+        if self.rules.is_none() {
+            // As an earlier process has left it.
+            let listed = self.nft.list(TABLE)?.unwrap_or_default();
+            self.stale.extend(changed(&targets_in(&listed), rules));
+        }
+        self.nft.apply(&rules.script())?;
+        if let Some(earlier) = &self.rules {
+            self.stale.extend(rules.changed_since(earlier));
+        }
+        self.rules = Some(rules.clone());
+        self.listed = None;
+        Ok(())
+    }
+
+    /// Notes what the kernel has, to find later what others change. It takes some moments,
+    /// so it waits until nothing else is to be done.
     pub fn note(&mut self) -> Result<(), NftError> {
         if self.rules.is_some() && self.listed.is_none() {
             self.listed = Some(self.list()?);

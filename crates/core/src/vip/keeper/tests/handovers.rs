@@ -278,3 +278,42 @@ fn a_fit_holder_that_is_no_candidate_any_more_gives_way_to_one_that_is() {
     let reason = MoveReason::PodUnclaimed.reason();
     assert_eq!(named.successor, Some(successor("b1", 0, false, reason)));
 }
+
+#[test]
+fn what_still_comes_is_sent_on_also_when_a_watch_is_faster_than_the_answer() {
+    let (mut desk, held) = holding(&["a1", "b1"]);
+    unready(&mut desk);
+    let mut named = desk.accept_vip(&held);
+    named.successor = Some(successor("b1", 5, true, "PodNotReady"));
+    let mut given = desk.show(&named);
+    let change = desk.take_write().expect("it is given away");
+    super::model::apply(&mut given, &change);
+    let given = desk.show(&given);
+    let handed = Some(Role::HandedTo(candidate("b1").node_address));
+    assert_eq!(desk.role(), handed);
+    let number = desk.serving.as_ref().map(|it| it.number);
+    let (id, answer) = (given.id.clone(), VipAnswer::Written(Box::new(given)));
+    desk.tell(Event::VipWritten { id, answer });
+    assert_eq!(desk.role(), handed);
+    let now = desk.serving.as_ref().map(|it| it.number);
+    assert_eq!(now, number, "the kernel is not told twice");
+}
+
+#[test]
+fn what_was_refused_for_something_that_is_known_by_now_is_written_again_at_once() {
+    let (mut desk, held) = holding(&["a1", "b1"]);
+    unready(&mut desk);
+    assert!(matches!(desk.take_write(), Some(Change::Nominate(_))));
+    let mut fewer = held;
+    fewer.candidates.retain(|it| it.uid == "b1");
+    let fewer = desk.show(&fewer);
+    let (id, answer) = (fewer.id.clone(), VipAnswer::Conflict);
+    desk.tell(Event::VipWritten { id, answer });
+    let read = desk.take(|act| matches!(act, Act::ReadVip { .. }));
+    assert_eq!(read, None);
+    let named = desk.accept_vip(&fewer);
+    assert_eq!(
+        named.successor,
+        Some(successor("b1", 0, false, "PodNotReady"))
+    );
+}

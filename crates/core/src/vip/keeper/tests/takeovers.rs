@@ -207,6 +207,34 @@ fn a_better_one_that_lives_has_more_time_and_so_has_everybody_at_the_first_elect
 }
 
 #[test]
+fn a_better_one_that_is_seen_to_take_others_is_waited_for_but_not_for_ever() {
+    let mut vacant = view(None, &["a1", "b1"]);
+    vacant.failover.preferred = vec!["pod-b1".to_owned()];
+    let mut desk = Desk::started(&[vacant], &[("b", lease("1", 7, &["a"]))]);
+    let mut waited = 0;
+    for index in 0..40 {
+        let version = format!("{}", index + 2);
+        desk.tell(lease_of("b", lease(&version, 7, &["a"])));
+        let mut other = view(Some("b1"), &["b1"]);
+        other.id = id(&format!("v{index}"));
+        desk.show(&other);
+        desk.pass(500);
+        waited += 500;
+        if desk.asks_for_lease("a") {
+            break;
+        }
+        assert_eq!(desk.take_write(), None);
+    }
+    assert!((10_000..=11_500).contains(&waited), "{waited}");
+    let answer = ReadAnswer::Found(Some(lease("1", 3, &[])));
+    let node = "a".to_owned();
+    desk.tell(Event::LeaseRead { node, answer });
+    desk.renew();
+    desk.pass(1_000);
+    assert!(desk.take_write().is_some());
+}
+
+#[test]
 fn what_a_dead_node_held_is_spread_over_the_others() {
     let mut views = Vec::new();
     for index in 0..10 {

@@ -1,0 +1,109 @@
+//! Agents that stand still: the whole process, or one thread of it.
+
+use std::fs;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, ensure};
+use floe_testbed::cluster::Cluster;
+use nix::sys::ptrace;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
+/// The program of the agent.
+pub const AGENT: &str = "floe-agent";
+
+/// The process of a node's agent, also when the API server is away. It is the one in the
+/// network of the node that has not been started to ask it something.
+pub async fn agent_process(cluster: &Cluster, node: &str) -> Result<i32> {
+    let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net"));
+    let its = network(cluster.host(node).await?.anchor)?;
+    let entries = fs::read_dir("/proc")?.flatten();
+    let mut processes = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
+    let found = processes.find(|pid| {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
+        let is_agent = read("comm").is_ok_and(|name| name.trim_end() == AGENT);
+        let asks = read("cmdline").is_ok_and(|line| line.split('\0').nth(1) == Some("ask"));
+        is_agent && !asks && network(*pid).is_ok_and(|it| it == its)
+    });
+    found.with_context(|| format!("no agent runs on {node}"))
+}
+
+/// A process that stands still until this is dropped.
+#[derive(Debug)]
+pub struct Frozen(Pid);
+
+impl Frozen {
+    pub fn new(process: i32) -> Result<Self> {
+        let process = Pid::from_raw(process);
+        kill(process, Signal::SIGSTOP)?;
+        Ok(Self(process))
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // It may have been ended for its silence.
+        let _ = kill(self.0, Signal::SIGCONT);
+    }
+}
+
+/// Threads of a process that stand still until this is dropped, while the others go on. A
+/// signal cannot do that: it stops all of them.
+#[derive(Debug)]
+pub struct Halted {
+    release: Option<mpsc::Sender<()>>,
+    tracer: Option<JoinHandle<()>>,
+}
+
+impl Halted {
+    /// Halts the threads whose names begin so.
+    pub fn new(process: i32, name: &str) -> Result<Self> {
+        let threads = fs::read_dir(format!("/proc/{process}/task"))?.flatten();
+        let threads = threads.filter_map(|it| {
+            let its = fs::read_to_string(it.path().join("comm")).ok()?;
+            let number = it.file_name().to_str()?.parse().ok()?;
+            its.starts_with(name).then_some(Pid::from_raw(number))
+        });
+        let threads: Vec<Pid> = threads.collect();
+        ensure!(!threads.is_empty(), "no thread is called {name}");
+        let (release, released) = mpsc::channel();
+        let (tell, told) = mpsc::channel();
+        // Whoever halts a thread has to let it go on.
+        let tracer = thread::spawn(move || {
+            let halted = threads.iter().try_for_each(|thread| halt(*thread));
+            // Nobody waits for it any more: then it is over as well.
+            let _ = tell.send(halted);
+            // It ends with an error, when the sender is dropped.
+            let _ = released.recv();
+            for thread in threads {
+                // The process may have ended.
+                let _ = ptrace::detach(thread, None);
+            }
+        });
+        let halted = Self {
+            release: Some(release),
+            tracer: Some(tracer),
+        };
+        told.recv().context("the tracer is gone")??;
+        Ok(halted)
+    }
+}
+
+fn halt(thread: Pid) -> Result<()> {
+    ptrace::seize(thread, ptrace::Options::empty())?;
+    ptrace::interrupt(thread)?;
+    waitpid(thread, Some(WaitPidFlag::__WALL))?;
+    Ok(())
+}
+
+impl Drop for Halted {
+    fn drop(&mut self) {
+        drop(self.release.take());
+        if let Some(tracer) = self.tracer.take() {
+            // It panics never.
+            let _ = tracer.join();
+        }
+    }
+}
