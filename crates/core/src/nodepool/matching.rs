@@ -1,0 +1,1 @@
+//! Whether a node and its pods are what a pool asks for.

@@ -1,0 +1,1 @@
+//! How long after a refusal the next try comes.

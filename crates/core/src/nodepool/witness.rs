@@ -1,0 +1,1 @@
+//! When a node counts as dead before its kubelet is given up.

@@ -1,0 +1,5 @@
+//! The clouds.
+pub mod aws;
+pub mod digitalocean;
+pub mod hetzner;
+pub mod neutron;
