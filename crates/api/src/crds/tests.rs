@@ -27,6 +27,30 @@ fn the_committed_text_is_the_generated_one() {
     }
 }
 
+/// The only file in its folder, so that `kubectl apply -f k8s/*` works.
+#[test]
+fn the_manifest_for_node_pools_has_the_generated_definitions() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s");
+    let mut files = fs::read_dir(&folder).unwrap();
+    let file = files.next().unwrap().unwrap().path();
+    assert!(files.next().is_none());
+    let text = fs::read_to_string(&file).unwrap();
+    let (begin, end) = ("# BEGIN definitions, generated from crates/api\n", "# END definitions\n");
+    let (before, rest) = text.split_once(begin).unwrap();
+    let (committed, after) = rest.split_once(end).unwrap();
+    let generated = node_pools_yaml();
+    let (_, generated) = generated.split_once('\n').unwrap();
+    if std::env::var_os("FLOE_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&file, [before, begin, generated, end, after].concat()).unwrap();
+    } else {
+        assert!(
+            committed == generated,
+            "k8s/floe.yaml has other definitions than crates/api generates; \
+             `FLOE_BLESS=1 cargo test -p floe-api` writes them anew"
+        );
+    }
+}
+
 #[test]
 fn the_text_reads_back_as_the_same_definitions() {
     for (text, definitions) in [
