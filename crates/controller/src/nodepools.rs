@@ -4,7 +4,7 @@
 //!   objects ── steward ──┬── worker: one task for each pool, with the core's machine
 //!                        └── recordset: one task for each record set
 //!                               │
-//!   watches, sight: only the nodes and pods that somebody selects
+//!   watches, sight: only the nodes and pods that somebody selects; witness: who is dead
 //!   account: one list for all pools of a cloud, rate limits; names: DNS
 //!   server, status, annotate, tell: what is written and told
 //! ```
@@ -59,6 +59,7 @@ mod sight;
 mod status;
 mod tell;
 mod watches;
+mod witness;
 mod worker;
 
 /// The pause before a task that has broken is begun anew.
@@ -166,15 +167,16 @@ impl Steward {
         let cluster = cluster(&server).await;
         let (words, said) = mpsc::unbounded_channel();
         let metrics = self.needs.metrics.node_pools().clone();
+        let clock = Clock::start();
         let shared = Arc::new(Shared {
             server: server.clone(),
-            watches: Watches::new(self.needs.client.clone()),
+            watches: Watches::new(self.needs.client.clone(), clock),
             accounts: Accounts::new(metrics.clone()),
             registry: self.needs.registry.clone(),
             words,
             teller: Teller::new(self.needs.events.clone()),
             metrics,
-            clock: Clock::start(),
+            clock,
             cluster,
         });
         let mut crew = Crew::default();

@@ -21,6 +21,10 @@ use crate::metrics::NodePools;
 /// The least time between the beginnings of two lists.
 const BETWEEN_LISTS: Duration = Duration::from_secs(1);
 
+/// How old a list may be that somebody else has asked for. Machines ask once a minute when
+/// nothing happens, so that all pools of an account share one list a minute.
+const SHARED: Duration = Duration::from_secs(50);
+
 /// How many calls are under way at once.
 const AT_ONCE: usize = 8;
 
@@ -153,13 +157,11 @@ impl Drop for Account {
 struct Desk {
     pace: Arc<Pace>,
     ips: Arc<dyn FloatingIps>,
-    /// How many lists have begun.
-    begun: Mutex<u64>,
+    /// How many lists have begun, and when the last one did.
+    begun: Mutex<(u64, Option<Instant>)>,
     asked: Notify,
     /// The number of the last list, and what came of it.
     answers: watch::Sender<(u64, Option<Result<Heard, Refusal>>)>,
-    /// The last list that was had.
-    heard: watch::Sender<Option<Heard>>,
 }
 
 impl Account {
@@ -170,7 +172,6 @@ impl Account {
             begun: Mutex::default(),
             asked: Notify::new(),
             answers: watch::Sender::new((0, None)),
-            heard: watch::Sender::new(None),
         });
         let lister = Arc::clone(&desk);
         let task = tokio::spawn(async move { lister.list_when_asked().await });
@@ -185,16 +186,24 @@ impl Account {
         &self.desk.ips
     }
 
-    /// Each list that was had, whoever has asked for it.
-    pub fn heard(&self) -> watch::Receiver<Option<Heard>> {
-        self.desk.heard.subscribe()
-    }
-
-    /// A list that begins from now on. Those who ask at the same time get the same one.
-    pub async fn list(&self) -> Result<Heard, Refusal> {
+    /// A list that began after that moment. The last one will do if it is not old, and one
+    /// that is under way, so that all who ask about as often share them.
+    pub async fn list(&self, since: Instant) -> Result<Heard, Refusal> {
         let mut answers = self.desk.answers.subscribe();
-        let wanted = *lock(&self.desk.begun) + 1;
-        self.desk.asked.notify_one();
+        if let Some(Ok(heard)) = &answers.borrow_and_update().1
+            && heard.begun > since
+            && heard.begun.elapsed() < SHARED
+        {
+            return Ok(heard.clone());
+        }
+        let (number, at) = *lock(&self.desk.begun);
+        let is_under_way = number > answers.borrow_and_update().0;
+        let wanted = if is_under_way && at.is_some_and(|at| at > since) {
+            number
+        } else {
+            self.desk.asked.notify_one();
+            number + 1
+        };
         let found = answers.wait_for(|(number, _)| *number >= wanted).await;
         let gone = || Refusal::new(Class::Unavailable, "the account is no longer in use");
         match found {
@@ -225,18 +234,15 @@ impl Desk {
             let begun = Instant::now();
             last = Some(begun);
             let number = {
-                let mut begun = lock(&self.begun);
-                *begun += 1;
-                *begun
+                let mut last = lock(&self.begun);
+                *last = (last.0 + 1, Some(begun));
+                last.0
             };
             let listed = self.pace.call("ListIPs", None, self.ips.list()).await;
             let answer = listed.map(|all| Heard {
                 begun,
                 all: Arc::new(all),
             });
-            if let Ok(heard) = &answer {
-                self.heard.send_replace(Some(heard.clone()));
-            }
             self.answers.send_replace((number, Some(answer)));
         }
     }

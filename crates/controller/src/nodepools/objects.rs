@@ -42,6 +42,23 @@ impl Id {
     }
 }
 
+/// The number of an object's version; what cannot be compared is as good as new.
+pub fn version<K: Resource>(object: &K) -> u64 {
+    let version = object.meta().resource_version.as_deref();
+    version.and_then(|it| it.parse().ok()).unwrap_or(u64::MAX)
+}
+
+/// The newer one of an object that was just read and of what the watch has told: after a
+/// restore of the server both have smaller numbers than what was known before.
+pub fn newest<K: Resource>(read: Arc<K>, told: &watch::Receiver<Arc<K>>) -> Arc<K> {
+    let told = Arc::clone(&told.borrow());
+    if version(&*told) > version(&*read) {
+        told
+    } else {
+        read
+    }
+}
+
 /// Shared access to the objects.
 #[derive(Debug)]
 pub struct Objects<K> {

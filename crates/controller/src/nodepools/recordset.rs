@@ -26,7 +26,7 @@ use super::{
     account::Caller,
     check::{self, DnsPlan, Fault, RecordsPlan},
     names::{Keeper, Standing},
-    objects::Id,
+    objects::{Id, newest},
     server::Failure,
     sight::Sight,
     status::{self, Verdict, whole},
@@ -53,6 +53,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<N
         shared,
         id,
         object,
+        told_objects: objects.clone(),
         course: Course::Idle,
         work: FuturesUnordered::new(),
         busy: false,
@@ -89,6 +90,8 @@ struct Worker {
     id: Id,
     caller: Caller,
     object: Arc<NodeDNSRecordSet>,
+    /// What the watch has told.
+    told_objects: watch::Receiver<Arc<NodeDNSRecordSet>>,
     course: Course,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// A write of the object is under way.
@@ -218,7 +221,7 @@ impl Worker {
                 self.busy = false;
                 match (outcome, fresh) {
                     (Ok(object), _) | (Err(_), Some(object)) => {
-                        self.object = Arc::from(object);
+                        self.object = newest(Arc::from(object), &self.told_objects);
                         self.take_up();
                     }
                     (Err(failure), None) => {

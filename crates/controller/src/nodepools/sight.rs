@@ -1,9 +1,12 @@
 //! The nodes and pods that one pool or record set is about, and which of the nodes fit.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use floe_core::nodepool::{
-    matching::{PodFacts, Rule},
+    matching::{NodeFacts, PodFacts, Rule},
     pool::{Seen, Server},
 };
 use tokio::sync::watch;
@@ -12,6 +15,7 @@ use super::{
     check::Selection,
     facts::NodeView,
     watches::{Feed, Watches},
+    witness::Witnesses,
 };
 
 /// The watches of a pool or record set.
@@ -20,6 +24,9 @@ pub struct Sight {
     nodes: Arc<Feed<NodeView>>,
     node_changes: watch::Receiver<u64>,
     pods: Option<(Arc<Feed<PodFacts>>, watch::Receiver<u64>)>,
+    dead: watch::Receiver<BTreeSet<String>>,
+    /// They tell as long as somebody has them.
+    _witnesses: Arc<Witnesses>,
 }
 
 /// A node, and why it does not fit if it does not.
@@ -34,6 +41,7 @@ impl Sight {
     /// Begins to watch what is selected, or joins those who do.
     pub fn new(watches: &Watches, selection: &Selection) -> Self {
         let nodes = watches.nodes(&selection.nodes);
+        let witnesses = watches.witnesses();
         let pods = selection.pods.as_ref().map(|(namespace, selector)| {
             let feed = watches.pods(namespace, selector);
             let changes = feed.changes();
@@ -44,6 +52,8 @@ impl Sight {
             node_changes: nodes.changes(),
             nodes,
             pods,
+            dead: witnesses.dead(),
+            _witnesses: witnesses,
         }
     }
 
@@ -65,6 +75,7 @@ impl Sight {
         };
         tokio::select! {
             _ = self.node_changes.changed() => {}
+            Ok(()) = self.dead.changed() => {}
             () = pods => {}
         }
     }
@@ -80,6 +91,7 @@ impl Sight {
         for pod in pods.values() {
             by_node.entry(&pod.node).or_default().push(pod);
         }
+        let dead = self.dead.borrow();
         let mut judged = BTreeMap::<Server, Judged>::new();
         for node in nodes.into_values() {
             let facts = &node.facts;
@@ -87,7 +99,16 @@ impl Sight {
                 continue;
             }
             let own = by_node.get(facts.name.as_str());
-            let unfit = rule.unfit(facts, own.into_iter().flatten().copied());
+            let own = own.into_iter().flatten().copied();
+            let unfit = if dead.contains(&facts.name) {
+                let facts = NodeFacts {
+                    unreachable: true,
+                    ..facts.clone()
+                };
+                rule.unfit(&facts, own)
+            } else {
+                rule.unfit(facts, own)
+            };
             let seen = Seen {
                 name: facts.name.clone(),
                 unfit,

@@ -10,6 +10,7 @@ use super::{
 use crate::leader::Standing;
 
 mod buying;
+mod deaths;
 mod deleting;
 mod failing;
 mod names;

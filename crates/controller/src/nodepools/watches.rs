@@ -24,8 +24,10 @@ use tokio::{
 use tracing::debug;
 
 use super::{
+    clock::Clock,
     facts::{self, NodeView},
     objects::Id,
+    witness::Witnesses,
 };
 
 /// The pause before somebody is looked up again.
@@ -38,6 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Watches {
     client: Client,
+    clock: Clock,
     open: Arc<Mutex<Open>>,
 }
 
@@ -46,6 +49,7 @@ pub struct Watches {
 struct Open {
     nodes: BTreeMap<String, Weak<Feed<NodeView>>>,
     pods: BTreeMap<(String, String), Weak<Feed<PodFacts>>>,
+    witnesses: Weak<Witnesses>,
 }
 
 /// What one watch has seen. It ends when nobody has it any more.
@@ -73,11 +77,22 @@ struct Rows<T> {
 
 impl Watches {
     /// None so far.
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, clock: Clock) -> Self {
         Self {
             client,
+            clock,
             open: Arc::default(),
         }
+    }
+
+    /// Those who tell which nodes are dead.
+    pub fn witnesses(&self) -> Arc<Witnesses> {
+        let mut open = self.lock();
+        open.witnesses.upgrade().unwrap_or_else(|| {
+            let witnesses = Arc::new(Witnesses::start(self.client.clone(), self.clock));
+            open.witnesses = Arc::downgrade(&witnesses);
+            witnesses
+        })
     }
 
     /// The nodes that a selector selects.

@@ -24,12 +24,12 @@ use tracing::{info, warn};
 
 use super::{
     Shared,
-    account::{Account, Caller, Heard},
+    account::{Account, Caller},
     annotate::Word,
     check::{self, DnsPlan, Fault, PoolPlan},
     facts::Notes,
     names::Keeper,
-    objects::Id,
+    objects::{Id, newest, version},
     server::Failure,
     sight::Sight,
 };
@@ -39,10 +39,6 @@ mod report;
 
 /// How long changes of addresses are collected before DNS is told.
 const DNS_MOMENT: Duration = Duration::from_millis(200);
-
-/// How old a list may be that somebody else has asked for. Machines ask once a minute, so
-/// that all pools of an account share one list a minute.
-const SHARED: Duration = Duration::from_secs(50);
 
 /// The pause after a failed write of an object.
 const WRITE_PAUSE: Duration = Duration::from_secs(2);
@@ -59,6 +55,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
         id,
         caller,
         object,
+        told_objects: objects.clone(),
         course: Course::Idle,
         work: FuturesUnordered::new(),
         writes: Writes::default(),
@@ -80,7 +77,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
                 worker.see(object);
             }
             Some(done) = work.next(), if !work.is_empty() => worker.done(done),
-            news = course.news() => worker.heard(news),
+            () = course.news() => {}
             () = sleep_until(instant), if wake.is_some() => {}
         }
     }
@@ -93,6 +90,8 @@ struct Worker {
     caller: Caller,
     /// The newest version that was seen.
     object: Arc<FloatingIPPool>,
+    /// What the watch has told.
+    told_objects: watch::Receiver<Arc<FloatingIPPool>>,
     course: Course,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     writes: Writes,
@@ -113,7 +112,6 @@ enum Course {
 struct Running {
     plan: PoolPlan,
     account: Arc<Account>,
-    lists: watch::Receiver<Option<Heard>>,
     sight: Sight,
     /// None before everything was listed once: then the machine is not asked.
     nodes: Option<BTreeMap<ServerId, Seen>>,
@@ -125,8 +123,6 @@ struct Running {
     changing: usize,
     /// A list that began before this may not show what was done.
     changed: tokio::time::Instant,
-    /// A list that somebody else has asked for, and that the machine does not know yet.
-    untold: Option<Heard>,
     /// When the last list was begun that the machine knows.
     told: Option<tokio::time::Instant>,
     /// Which pool of calls answers belong to: those of an earlier cloud are not heard.
@@ -143,12 +139,6 @@ struct Writes {
     pause: Option<Timestamp>,
     /// The machine waits until its memory is written.
     asked: bool,
-}
-
-/// Something has come.
-enum News {
-    Nodes,
-    List,
 }
 
 /// Something has ended.
@@ -176,14 +166,11 @@ enum Done {
 }
 
 impl Course {
-    async fn news(&mut self) -> News {
-        let Self::Running(running) = self else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            () = running.sight.changed() => News::Nodes,
-            // The account lives as long as this.
-            Ok(()) = running.lists.changed() => News::List,
+    /// Waits for news about nodes and pods.
+    async fn news(&mut self) {
+        match self {
+            Self::Running(running) => running.sight.changed().await,
+            Self::Idle | Self::Faulty(_) => std::future::pending().await,
         }
     }
 }
@@ -195,7 +182,7 @@ impl Worker {
 
     /// The watch tells of an object, perhaps of an older one than a write has returned.
     fn see(&mut self, object: Arc<FloatingIPPool>) {
-        if version(&object) >= version(&self.object) {
+        if version(&*object) >= version(&*self.object) {
             self.object = object;
             self.take_up();
         }
@@ -248,7 +235,6 @@ impl Worker {
             .accounts
             .of(&plan.provider, &plan.ips);
         let running = Running {
-            lists: account.heard(),
             account,
             sight: Sight::new(&self.shared.watches, &plan.selection),
             nodes: None,
@@ -258,7 +244,6 @@ impl Worker {
             plan,
             changing: 0,
             changed: tokio::time::Instant::now(),
-            untold: None,
             told: None,
             epoch: 0,
             annotated: None,
@@ -282,17 +267,6 @@ impl Worker {
         }
         self.begin_calls(now);
         self.report(now);
-    }
-
-    fn heard(&mut self, news: News) {
-        let Course::Running(running) = &mut self.course else {
-            return;
-        };
-        match news {
-            // It is looked at in every step.
-            News::Nodes => {}
-            News::List => running.listen(),
-        }
     }
 
     fn wake(&self, now: Timestamp) -> Option<Timestamp> {
@@ -332,10 +306,8 @@ impl Running {
             self.account = shared
                 .accounts
                 .of(&plan.provider, &plan.ips);
-            self.lists = self.account.heard();
             self.epoch += 1;
             self.changing = 0;
-            self.untold = None;
         }
         if *self.sight.selection() != plan.selection {
             self.sight = Sight::new(&shared.watches, &plan.selection);
@@ -368,29 +340,15 @@ impl Running {
         }
     }
 
-    /// Somebody has got a list. It is kept for when the machine asks for one.
-    fn listen(&mut self) {
-        self.untold = self.lists.borrow_and_update().clone();
-    }
-
-    /// A list that is good enough for this pool too: one that the machine does not know, that
-    /// is not old, and that began after everything that the pool has done itself.
-    fn shared_list(&mut self) -> Option<Heard> {
-        let heard = self.untold.take()?;
-        let news = self.told.is_none_or(|told| told < heard.begun);
-        let own = self.changing == 0 && heard.begun >= self.changed;
-        (news && own && heard.begun.elapsed() < SHARED).then_some(heard)
+    /// A list that began after this shows what the pool has done, and is news to it.
+    fn since(&self) -> tokio::time::Instant {
+        match self.changing {
+            0 => self.told.map_or(self.changed, |told| told.max(self.changed)),
+            _ => tokio::time::Instant::now(),
+        }
     }
 }
 
 fn keeper(dns: DnsPlan, owner: String) -> Keeper {
     Keeper::new(dns, owner, DNS_MOMENT)
-}
-
-fn version(object: &FloatingIPPool) -> u64 {
-    let version = object.metadata.resource_version.as_deref();
-    version
-        .and_then(|it| it.parse().ok())
-        // What cannot be compared is as good as new.
-        .unwrap_or(u64::MAX)
 }

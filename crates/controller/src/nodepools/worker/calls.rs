@@ -17,14 +17,6 @@ impl Worker {
                 self.writes.asked = true;
                 continue;
             }
-            if call == Call::List
-                && let Some(heard) = running.shared_list()
-            {
-                running.told = Some(heard.begun);
-                let answer = Answer::Listed(heard.all.to_vec());
-                running.machine.answered(&call, answer, now);
-                continue;
-            }
             if is_change(&call) {
                 running.changing += 1;
             }
@@ -130,8 +122,7 @@ impl Worker {
             Ok(object) => self.see(Arc::from(object)),
             Err(failure) => {
                 if let Some(fresh) = fresh {
-                    // Read after the write: it is the newest, whatever its number says.
-                    self.object = Arc::from(fresh);
+                    self.object = newest(Arc::from(fresh), &self.told_objects);
                     self.take_up();
                     return;
                 }
@@ -167,7 +158,7 @@ fn make(
     call: Call,
 ) -> BoxFuture<'static, Done> {
     let (shared, account) = (Arc::clone(shared), Arc::clone(&running.account));
-    let (caller, epoch) = (caller.clone(), running.epoch);
+    let (caller, epoch, since) = (caller.clone(), running.epoch, running.since());
     let (region, uid) = (
         object.spec.region.clone(),
         object.metadata.uid.clone().unwrap_or_default(),
@@ -183,7 +174,7 @@ fn make(
         let (mut entered, mut begun) = (None, None);
         let ips = account.ips();
         let answer = match &call {
-            Call::List => account.list().await.map(|heard| {
+            Call::List => account.list(since).await.map(|heard| {
                 begun = Some(heard.begun);
                 Answer::Listed(heard.all.to_vec())
             }),
