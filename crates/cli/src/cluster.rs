@@ -195,7 +195,9 @@ impl Cluster {
                 namespace: access.namespace.map(str::to_owned),
             },
             // A server that knows the resource says which object it lacks.
-            404 if is_undefined(error) && matches!(resource, RECORDS | POOLS | VIPS | NODE_POOLS) => {
+            404 if is_undefined(error)
+                && matches!(resource, RECORDS | POOLS | VIPS | NODE_POOLS) =>
+            {
                 Failure::Undefined { resource }
             }
             _ => refused(status.message.clone()),

@@ -98,9 +98,8 @@ async fn one(cluster: &Cluster, console: &mut Console, text: &str) -> Result<Nod
         kind: "FloatingIPPool",
         name: name.to_owned(),
         namespace: Some(namespace.to_owned()),
-        hint: hint.or_else(|| {
-            Some("kubectl floe nodepool list -A shows those of all namespaces".into())
-        }),
+        hint: hint
+            .or_else(|| Some("kubectl floe nodepool list -A shows those of all namespaces".into())),
     })
 }
 

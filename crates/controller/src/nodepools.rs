@@ -15,12 +15,7 @@
 //! anew. Only a leader acts; should two do it at once, versions of objects, and what the
 //! machine wrote down before it bought, keep them from doing things twice.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Debug,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use floe_api::flipop::{pool::FloatingIPPool, records::NodeDNSRecordSet};
 use floe_core::nodepool::{cloud::Refusal, records::RecordSet};
@@ -233,9 +228,12 @@ impl Crew {
                 assign(&mut self.pools, &mut self.tasks, pools, |id, object| {
                     worker::run(Arc::clone(shared), id, object)
                 }),
-                assign(&mut self.record_sets, &mut self.tasks, record_sets, |id, object| {
-                    recordset::run(Arc::clone(shared), id, object)
-                }),
+                assign(
+                    &mut self.record_sets,
+                    &mut self.tasks,
+                    record_sets,
+                    |id, object| recordset::run(Arc::clone(shared), id, object),
+                ),
             ];
             let again = again.into_iter().flatten().min();
             tokio::select! {

@@ -35,7 +35,10 @@ fn the_manifest_for_node_pools_has_the_generated_definitions() {
     let file = files.next().unwrap().unwrap().path();
     assert!(files.next().is_none());
     let text = fs::read_to_string(&file).unwrap();
-    let (begin, end) = ("# BEGIN definitions, generated from crates/api\n", "# END definitions\n");
+    let (begin, end) = (
+        "# BEGIN definitions, generated from crates/api\n",
+        "# END definitions\n",
+    );
     let (before, rest) = text.split_once(begin).unwrap();
     let (committed, after) = rest.split_once(end).unwrap();
     let generated = node_pools_yaml();

@@ -92,7 +92,11 @@ impl Memory {
                     purchase: it.id.clone(),
                 },
                 since: it.since.as_ref().map_or(Timestamp::UNIX_EPOCH, |it| it.0),
-                before: it.before.iter().filter_map(|it| address::parse(it)).collect(),
+                before: it
+                    .before
+                    .iter()
+                    .filter_map(|it| address::parse(it))
+                    .collect(),
             }),
             pending: by_address(&self.pending, |it| pool::Pending {
                 server: some(&it.provider_id),

@@ -279,10 +279,7 @@ fn is_none(number: &u32) -> bool {
     *number == 0
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde wants it so"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
 fn is_nothing(number: &f64) -> bool {
     *number == 0.0
 }

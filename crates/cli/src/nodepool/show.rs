@@ -51,7 +51,10 @@ fn sheet(pool: &NodePool, now: Timestamp) -> Sheet {
         sheet.line("Error", &status.error);
     }
     sheet
-        .list("Addresses", status.ips.iter().map(|(ip, it)| address(ip, it)))
+        .list(
+            "Addresses",
+            status.ips.iter().map(|(ip, it)| address(ip, it)),
+        )
         .list("Waiting", status.assignable_nodes.iter().cloned())
         .list("Failing", status.node_errors.iter().cloned())
         .list("Last moves", moves(&status, now));
@@ -135,7 +138,11 @@ fn rule(rule: &Match) -> Vec<String> {
     say("pods of namespace", &rule.pod_namespace);
     for it in &rule.tolerations {
         let parts = [&it.key, &it.operator, &it.value, &it.effect];
-        let parts: Vec<&str> = parts.iter().map(|it| it.as_str()).filter(|it| !it.is_empty()).collect();
+        let parts: Vec<&str> = parts
+            .iter()
+            .map(|it| it.as_str())
+            .filter(|it| !it.is_empty())
+            .collect();
         say("tolerates", &parts.join(" "));
     }
     if told.is_empty() {

@@ -82,14 +82,44 @@ fn show(name: &str, format: Option<Format>) -> args::NodePool {
 async fn pools_are_listed_with_what_is_in_use() {
     let (out, _, result) = run_on(&inhabited(), list(true, None, None)).await;
     result.unwrap();
-    let rows: Vec<Vec<&str>> = out.lines().map(|it| it.split_whitespace().collect()).collect();
+    let rows: Vec<Vec<&str>> = out
+        .lines()
+        .map(|it| it.split_whitespace().collect())
+        .collect();
     assert_eq!(
         rows[0],
-        ["NAMESPACE", "NAME", "PROVIDER", "ADDRESSES", "ACTIVE", "WAITING", "READY", "REASON"]
+        [
+            "NAMESPACE",
+            "NAME",
+            "PROVIDER",
+            "ADDRESSES",
+            "ACTIVE",
+            "WAITING",
+            "READY",
+            "REASON"
+        ]
     );
-    let broken = ["bank", "broken", "digitalocean", "0", "0", "0", "False", "Invalid"];
+    let broken = [
+        "bank",
+        "broken",
+        "digitalocean",
+        "0",
+        "0",
+        "0",
+        "False",
+        "Invalid",
+    ];
     assert_eq!(rows[1], broken);
-    let web = ["default", "web", "digitalocean", "2", "1", "1", "False", "RateLimited"];
+    let web = [
+        "default",
+        "web",
+        "digitalocean",
+        "2",
+        "1",
+        "1",
+        "False",
+        "RateLimited",
+    ];
     assert_eq!(rows[2], web);
     assert_eq!(rows.len(), 3);
 }
@@ -102,7 +132,10 @@ async fn pools_are_found_by_the_node_that_has_an_address() {
     let (out, err, result) = run_on(&inhabited(), list(false, Some("n9"), None)).await;
     result.unwrap();
     assert_eq!(out, "");
-    assert!(err.contains("No node pools found in namespace default"), "{err}");
+    assert!(
+        err.contains("No node pools found in namespace default"),
+        "{err}"
+    );
 }
 
 #[tokio::test]

@@ -54,7 +54,9 @@ pub struct FlipopFlags {
 /// An address as Go writes it: without a host it is any.
 fn go_address(value: &str) -> Result<SocketAddr, String> {
     if let Some(port) = value.strip_prefix(':') {
-        let port = port.parse().map_err(|_| "expected a port after the colon")?;
+        let port = port
+            .parse()
+            .map_err(|_| "expected a port after the colon")?;
         return Ok((IpAddr::from(Ipv6Addr::UNSPECIFIED), port).into());
     }
     value
@@ -69,7 +71,10 @@ mod tests {
     #[test]
     fn addresses_are_read_as_in_go() {
         assert_eq!(go_address(":8080").unwrap().to_string(), "[::]:8080");
-        assert_eq!(go_address("127.0.0.1:1").unwrap().to_string(), "127.0.0.1:1");
+        assert_eq!(
+            go_address("127.0.0.1:1").unwrap().to_string(),
+            "127.0.0.1:1"
+        );
         for bad in ["", ":", "8080", ":x", "localhost"] {
             assert!(go_address(bad).is_err(), "{bad}");
         }

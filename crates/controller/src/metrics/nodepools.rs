@@ -182,7 +182,10 @@ impl Collector for Book {
             "Nodes that wait for an address, and addresses that a server has",
             pools().flat_map(|(id, pool)| {
                 let assigned = pool.ips.iter().filter(|ip| !ip.provider_id.is_empty());
-                let counts = [("available", pool.available), ("assigned", assigned.count())];
+                let counts = [
+                    ("available", pool.available),
+                    ("assigned", assigned.count()),
+                ];
                 counts.map(|(status, count)| {
                     let mut labels = of_pool(id, pool);
                     labels.push(("status", status.to_owned()));

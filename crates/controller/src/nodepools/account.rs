@@ -10,7 +10,7 @@ use std::{
 use floe_core::nodepool::cloud::{Class, Listed, Refusal};
 use floe_providers::floating::FloatingIps;
 use tokio::{
-    sync::{Notify, Semaphore, watch},
+    sync::{Semaphore, watch},
     task::AbortHandle,
     time::{Instant, sleep_until, timeout},
 };
@@ -159,7 +159,9 @@ struct Desk {
     ips: Arc<dyn FloatingIps>,
     /// How many lists have begun, and when the last one did.
     begun: Mutex<(u64, Option<Instant>)>,
-    asked: Notify,
+    /// The number of the list that somebody waits for. One that has begun is not asked for
+    /// again, however many have asked.
+    asked: watch::Sender<u64>,
     /// The number of the last list, and what came of it.
     answers: watch::Sender<(u64, Option<Result<Heard, Refusal>>)>,
 }
@@ -170,7 +172,7 @@ impl Account {
             pace,
             ips,
             begun: Mutex::default(),
-            asked: Notify::new(),
+            asked: watch::Sender::new(0),
             answers: watch::Sender::new((0, None)),
         });
         let lister = Arc::clone(&desk);
@@ -201,7 +203,7 @@ impl Account {
         let wanted = if is_under_way && at.is_some_and(|at| at > since) {
             number
         } else {
-            self.desk.asked.notify_one();
+            self.desk.ask(number + 1);
             number + 1
         };
         let found = answers.wait_for(|(number, _)| *number >= wanted).await;
@@ -224,10 +226,22 @@ impl Account {
 }
 
 impl Desk {
+    fn ask(&self, number: u64) {
+        self.asked.send_if_modified(|asked| {
+            let is_new = *asked < number;
+            *asked = number.max(*asked);
+            is_new
+        });
+    }
+
     async fn list_when_asked(&self) {
+        let mut asked = self.asked.subscribe();
         let mut last: Option<Instant> = None;
         loop {
-            self.asked.notified().await;
+            let begun = lock(&self.begun).0;
+            if asked.wait_for(|number| *number > begun).await.is_err() {
+                return;
+            }
             if let Some(last) = last {
                 sleep_until(last + BETWEEN_LISTS).await;
             }

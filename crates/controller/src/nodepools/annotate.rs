@@ -119,7 +119,11 @@ impl Annotator {
                 all.push(*ip);
             }
         }
-        let first = |v4: bool| all.iter().find(|ip| ip.is_ipv4() == v4).map(ToString::to_string);
+        let first = |v4: bool| {
+            all.iter()
+                .find(|ip| ip.is_ipv4() == v4)
+                .map(ToString::to_string)
+        };
         let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
         Notes {
             v4: first(true),

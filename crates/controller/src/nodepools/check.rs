@@ -118,7 +118,8 @@ pub fn pool(spec: &FloatingIPPoolSpec, registry: &Registry) -> Result<PoolPlan, 
         let able = registry.get(chosen).and_then(|it| it.dns.as_ref());
         // A provider that nobody knows can do no DNS either.
         let Some(able) = able else {
-            let message = "FloatingIPPool dns referenced provider without dns capability".to_owned();
+            let message =
+                "FloatingIPPool dns referenced provider without dns capability".to_owned();
             return Err(fault("NoDNS", message));
         };
         // Compat: half a name is none.

@@ -92,7 +92,11 @@ impl FakeCloud {
 
     pub fn server_of(&self, ip: &str) -> Option<String> {
         let cloud = self.lock();
-        cloud.addresses.get(&ip.parse::<IpAddr>().unwrap())?.server.clone()
+        cloud
+            .addresses
+            .get(&ip.parse::<IpAddr>().unwrap())?
+            .server
+            .clone()
     }
 
     pub fn fault(&self, call: &str, fault: Fault) {
@@ -102,7 +106,11 @@ impl FakeCloud {
     /// How many calls began so.
     pub fn count(&self, start: &str) -> usize {
         let cloud = self.lock();
-        cloud.calls.iter().filter(|it| it.starts_with(start)).count()
+        cloud
+            .calls
+            .iter()
+            .filter(|it| it.starts_with(start))
+            .count()
     }
 
     /// All orders under way are done.
@@ -148,8 +156,8 @@ impl Cloud {
     fn order(&mut self, ip: IpAddr, target: Option<String>) -> Result<Taken, Refusal> {
         if let Some(server) = &target {
             let others = self.addresses.iter();
-            let others = others
-                .filter(|(other, it)| **other != ip && it.server.as_ref() == Some(server));
+            let others =
+                others.filter(|(other, it)| **other != ip && it.server.as_ref() == Some(server));
             let most = self.capabilities.per_server.unwrap_or(usize::MAX);
             if others.count() >= most {
                 return Err(Refusal::new(Class::ServerTaken, "it has one already"));
@@ -192,7 +200,9 @@ impl FloatingIps for FakeCloud {
 
     fn assign<'a>(&'a self, ip: IpAddr, server: &'a str) -> Reply<'a, Taken> {
         let target = Some(server.to_owned());
-        self.act(format!("assign {ip} {server}"), move |it| it.order(ip, target))
+        self.act(format!("assign {ip} {server}"), move |it| {
+            it.order(ip, target)
+        })
     }
 
     fn detach(&self, ip: IpAddr) -> Reply<'_, Taken> {
@@ -203,7 +213,11 @@ impl FloatingIps for FakeCloud {
         self.act(format!("check {ip} {handle}"), move |cloud| {
             let address = cloud.known(ip)?;
             let open = address.order.as_ref().is_some_and(|(own, _)| own == handle);
-            Ok(if open { Progress::Pending } else { Progress::Done })
+            Ok(if open {
+                Progress::Pending
+            } else {
+                Progress::Done
+            })
         })
     }
 
@@ -261,7 +275,11 @@ impl FakeDns {
 
 impl Dns for FakeDns {
     fn read<'a>(&'a self, zone: &'a str, name: &'a str) -> Reply<'a, Found> {
-        let found = self.lock().names.get(&(zone.to_owned(), name.to_owned())).cloned();
+        let found = self
+            .lock()
+            .names
+            .get(&(zone.to_owned(), name.to_owned()))
+            .cloned();
         let found = found.map(|set| Found {
             addresses: set.addresses,
             owner: Some(set.owner),
@@ -284,7 +302,9 @@ impl Dns for FakeDns {
     }
 
     fn remove<'a>(&'a self, zone: &'a str, name: &'a str, _owner: &'a str) -> Reply<'a, ()> {
-        self.lock().names.remove(&(zone.to_owned(), name.to_owned()));
+        self.lock()
+            .names
+            .remove(&(zone.to_owned(), name.to_owned()));
         Box::pin(async { Ok(()) })
     }
 

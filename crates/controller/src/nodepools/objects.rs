@@ -201,7 +201,10 @@ async fn defined<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, what: &'stat
             return;
         }
         if !std::mem::replace(&mut told, true) {
-            info!(what, "not defined in this cluster (deploy/crds/flipop.yaml)");
+            info!(
+                what,
+                "not defined in this cluster (deploy/crds/flipop.yaml)"
+            );
         }
         sleep(UNDEFINED).await;
     }

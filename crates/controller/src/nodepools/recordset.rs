@@ -81,7 +81,10 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<N
         }
     }
     let Id { namespace, name } = &worker.id;
-    info!(namespace, name, "a record set is gone; its name stays as it is");
+    info!(
+        namespace,
+        name, "a record set is gone; its name stays as it is"
+    );
     worker.shared.metrics.record_set(&worker.id, None);
 }
 
@@ -156,7 +159,13 @@ impl Worker {
     fn refuse(&self, fault: &Fault) {
         let Id { namespace, name } = &self.id;
         let Fault { reason, message } = fault;
-        warn!(reason, namespace, name, error = message, "a record set cannot be followed");
+        warn!(
+            reason,
+            namespace,
+            name,
+            error = message,
+            "a record set cannot be followed"
+        );
         self.shared.metrics.record_set(&self.id, None);
         let note = message.clone();
         self.shared
@@ -248,7 +257,13 @@ impl Worker {
         match &outcome {
             Ok(()) => {
                 let addresses = set.addresses.len();
-                info!(namespace, name, dns = plan.full_name(), addresses, "a name was written");
+                info!(
+                    namespace,
+                    name,
+                    dns = plan.full_name(),
+                    addresses,
+                    "a name was written"
+                );
                 self.told = None;
             }
             Err(refusal) => {
@@ -295,8 +310,7 @@ impl Worker {
         };
         let generation = self.object.metadata.generation;
         wanted.observed_generation = generation;
-        wanted.conditions =
-            status::conditions(&old.conditions, &OURS, &verdicts, generation, now);
+        wanted.conditions = status::conditions(&old.conditions, &OURS, &verdicts, generation, now);
         self.write(&wanted, now);
     }
 
@@ -305,7 +319,11 @@ impl Worker {
             return;
         }
         self.pause = None;
-        let old = self.object.status.as_ref().map_or(Value::Null, |it| json!(it));
+        let old = self
+            .object
+            .status
+            .as_ref()
+            .map_or(Value::Null, |it| json!(it));
         let Some(patch) = status::difference(&old, &json!(wanted)) else {
             return;
         };
@@ -378,7 +396,11 @@ impl Running {
                 let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
                 // A look that has changed nothing is no news.
                 let same = texts == old.addresses && old.last_update.is_some();
-                let at = if same { old.last_update.clone() } else { Some(Time(whole(at))) };
+                let at = if same {
+                    old.last_update.clone()
+                } else {
+                    Some(Time(whole(at)))
+                };
                 (texts, at)
             }
             // As the last process has left it.

@@ -135,7 +135,9 @@ impl Scene {
         let all = self.server.objects(EVENTS).into_iter();
         let told = all.map(|it| {
             let about = &it["regarding"];
-            [&about["kind"], &about["name"], &it["reason"]].map(text).join(" ")
+            [&about["kind"], &about["name"], &it["reason"]]
+                .map(text)
+                .join(" ")
         });
         told.collect()
     }

@@ -98,7 +98,12 @@ impl Server {
 
     /// Adds addresses at the end of a pool's list, as it is now. An edit that somebody
     /// makes at the same time is never lost: then it is read again.
-    pub async fn enter(&self, id: &Id, uid: &str, ips: &[IpAddr]) -> Result<FloatingIPPool, Failure> {
+    pub async fn enter(
+        &self,
+        id: &Id,
+        uid: &str,
+        ips: &[IpAddr],
+    ) -> Result<FloatingIPPool, Failure> {
         for _ in 0..TURNS {
             let pool: FloatingIPPool = self.read(id).await?;
             if pool.metadata.uid.as_deref() != Some(uid) {
@@ -124,7 +129,12 @@ impl Server {
     }
 
     /// Puts the finalizer on a pool that is as it was seen, or takes it off.
-    pub async fn hold(&self, id: &Id, seen: &FloatingIPPool, hold: bool) -> Result<FloatingIPPool, Failure> {
+    pub async fn hold(
+        &self,
+        id: &Id,
+        seen: &FloatingIPPool,
+        hold: bool,
+    ) -> Result<FloatingIPPool, Failure> {
         let mut finalizers = seen.metadata.finalizers.clone().unwrap_or_default();
         finalizers.retain(|it| it != FINALIZER);
         if hold {
@@ -138,7 +148,9 @@ impl Server {
 
     /// Makes the annotations of a node say this.
     pub async fn annotate(&self, node: &str, notes: &Notes) -> Result<(), Failure> {
-        let annotations = notes.named().map(|(name, value)| (name.to_owned(), json!(value)));
+        let annotations = notes
+            .named()
+            .map(|(name, value)| (name.to_owned(), json!(value)));
         let annotations: serde_json::Map<String, Value> = annotations.into_iter().collect();
         let patch = json!({ "metadata": { "annotations": annotations } });
         let api: Api<Node> = Api::all(self.0.clone());
@@ -166,7 +178,10 @@ pub trait Kind:
 }
 
 impl<K> Kind for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug
 {
 }
 

@@ -68,7 +68,10 @@ impl Verdict {
         if !heard {
             return Self::open(kind, "Starting", "the provider has not been heard yet");
         }
-        let mut troubles = view.ips.iter().filter_map(|(ip, it)| Some((ip, it.error.as_ref()?)));
+        let mut troubles = view
+            .ips
+            .iter()
+            .filter_map(|(ip, it)| Some((ip, it.error.as_ref()?)));
         if let Some((ip, trouble)) = troubles.next() {
             let message = format!("{ip}: {}", trouble.message);
             return Self::bad(kind, trouble.reason, message);
@@ -94,9 +97,11 @@ impl Verdict {
     pub fn published(standing: &Standing) -> Self {
         let kind = floe_api::flipop::PUBLISHED;
         match standing {
-            Standing::Current(count) => {
-                Self::good(kind, "Published", format!("the name says {count} addresses"))
-            }
+            Standing::Current(count) => Self::good(
+                kind,
+                "Published",
+                format!("the name says {count} addresses"),
+            ),
             Standing::Failed(refusal) => {
                 Self::bad(kind, refusal.class.reason(), refusal.message.clone())
             }
@@ -128,7 +133,8 @@ pub fn conditions(
             reason: verdict.reason.to_owned(),
             message: verdict.message.clone(),
             observed_generation: generation,
-            last_transition_time: same.map_or(Time(whole(now)), |it| it.last_transition_time.clone()),
+            last_transition_time: same
+                .map_or(Time(whole(now)), |it| it.last_transition_time.clone()),
         }
     });
     let others = old.iter().filter(|it| !ours.contains(&it.type_.as_str()));

@@ -32,5 +32,8 @@ fn two_nodes() -> Scene {
 fn writes(scene: &Scene) -> usize {
     let state = scene.server.state();
     let mut calls = state.calls.iter().filter(|call| !call.contains("/events"));
-    calls.by_ref().filter(|call| !call.starts_with("GET ")).count()
+    calls
+        .by_ref()
+        .filter(|call| !call.starts_with("GET "))
+        .count()
 }

@@ -106,7 +106,8 @@ impl Watches {
         let api: Api<Node> = Api::all(self.client.clone());
         let task = follow_nodes(api, selected(selector), Arc::clone(&table));
         let feed = Feed::start(table, task);
-        open.nodes.insert(selector.to_owned(), Arc::downgrade(&feed));
+        open.nodes
+            .insert(selector.to_owned(), Arc::downgrade(&feed));
         feed
     }
 
@@ -135,10 +136,7 @@ impl Watches {
 }
 
 impl<T: Send + Sync + 'static> Feed<T> {
-    fn start(
-        table: Arc<Table<T>>,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) -> Arc<Self> {
+    fn start(table: Arc<Table<T>>, task: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
         let task = tokio::spawn(task).abort_handle();
         Arc::new(Self { table, task })
     }

@@ -210,7 +210,13 @@ impl Worker {
     fn refuse(&mut self, fault: &Fault) {
         let Id { namespace, name } = &self.id;
         let Fault { reason, message } = fault;
-        warn!(reason, namespace, name, error = message, "a pool cannot be followed");
+        warn!(
+            reason,
+            namespace,
+            name,
+            error = message,
+            "a pool cannot be followed"
+        );
         self.shared.metrics.pool(&self.id, None);
         let note = message.clone();
         self.shared
@@ -230,10 +236,7 @@ impl Worker {
             running.replan(plan, &self.shared, owner);
             return;
         }
-        let account = self
-            .shared
-            .accounts
-            .of(&plan.provider, &plan.ips);
+        let account = self.shared.accounts.of(&plan.provider, &plan.ips);
         let running = Running {
             account,
             sight: Sight::new(&self.shared.watches, &plan.selection),
@@ -274,7 +277,10 @@ impl Worker {
         let Course::Running(running) = &self.course else {
             return pause;
         };
-        let machine = running.nodes.as_ref().and_then(|_| running.machine.wake(now));
+        let machine = running
+            .nodes
+            .as_ref()
+            .and_then(|_| running.machine.wake(now));
         let keeper = running.keeper.as_ref().and_then(Keeper::wake);
         [pause, machine, keeper].into_iter().flatten().min()
     }
@@ -303,9 +309,7 @@ impl Worker {
 impl Running {
     fn replan(&mut self, plan: PoolPlan, shared: &Shared, owner: String) {
         if self.plan.provider != plan.provider {
-            self.account = shared
-                .accounts
-                .of(&plan.provider, &plan.ips);
+            self.account = shared.accounts.of(&plan.provider, &plan.ips);
             self.epoch += 1;
             self.changing = 0;
         }
@@ -343,7 +347,9 @@ impl Running {
     /// A list that began after this shows what the pool has done, and is news to it.
     fn since(&self) -> tokio::time::Instant {
         match self.changing {
-            0 => self.told.map_or(self.changed, |told| told.max(self.changed)),
+            0 => self
+                .told
+                .map_or(self.changed, |told| told.max(self.changed)),
             _ => tokio::time::Instant::now(),
         }
     }

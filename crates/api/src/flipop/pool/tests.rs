@@ -149,7 +149,10 @@ fn view() -> View {
     View {
         ips: BTreeMap::from([
             (ip(1), address(State::Active, Some("n1"), None)),
-            (ip(2), address(State::Error, None, Some("assigning IP to node: no"))),
+            (
+                ip(2),
+                address(State::Error, None, Some("assigning IP to node: no")),
+            ),
             (ip(3), address(State::Disabled, None, None)),
         ]),
         assignable_nodes: vec!["n3".into(), "n2".into()],
@@ -224,7 +227,10 @@ fn an_object_reads_back_as_it_was_written() {
     let object = example();
     let text = serde_json::to_string(&object).unwrap();
     assert!(text.contains(r#""apiVersion":"flipop.digitalocean.com/v1alpha1""#));
-    assert_eq!(serde_json::from_str::<FloatingIPPool>(&text).unwrap(), object);
+    assert_eq!(
+        serde_json::from_str::<FloatingIPPool>(&text).unwrap(),
+        object
+    );
     assert_eq!(object.memory(), memory());
     let written: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(written["spec"]["desiredIPs"], 2);

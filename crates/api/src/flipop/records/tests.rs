@@ -28,7 +28,10 @@ fn the_provider_may_stand_where_the_readme_has_it() {
 #[test]
 fn addresses_are_external_and_of_ipv4_unless_somebody_says_more() {
     let plain = spec(json!({}));
-    assert_eq!(plain.address_type(), AddressType::Status("ExternalIP".into()));
+    assert_eq!(
+        plain.address_type(),
+        AddressType::Status("ExternalIP".into())
+    );
     assert!(plain.wants(AddressFamily::IPv4) && !plain.wants(AddressFamily::IPv6));
     let more = spec(json!({
         "addressType": "flipop.digitalocean.com/ipv4-reserved-ip", "addressFamilies": ["IPv6"],
@@ -36,7 +39,10 @@ fn addresses_are_external_and_of_ipv4_unless_somebody_says_more() {
     assert_eq!(more.address_type(), AddressType::Annotation);
     assert!(!more.wants(AddressFamily::IPv4) && more.wants(AddressFamily::IPv6));
     let inner = spec(json!({ "addressType": "InternalIP" }));
-    assert_eq!(inner.address_type(), AddressType::Status("InternalIP".into()));
+    assert_eq!(
+        inner.address_type(),
+        AddressType::Status("InternalIP".into())
+    );
 }
 
 #[test]

@@ -7,7 +7,9 @@ fn shopping() -> Scene {
         .map(|it| it.parse().unwrap())
         .into();
     scene.server.put(NODES, node("n1", "True"));
-    scene.server.put(POOLS, pool_with("p", json!({ "ips": [], "desiredIPs": 2 })));
+    scene
+        .server
+        .put(POOLS, pool_with("p", json!({ "ips": [], "desiredIPs": 2 })));
     scene
 }
 
@@ -19,8 +21,12 @@ fn ips(scene: &Scene) -> Value {
 async fn missing_addresses_are_bought_and_entered_in_order() {
     let mut scene = shopping();
     scene.start();
-    scene.until(|it| ips(it) == json!(["10.0.1.1", "10.0.2.2"])).await;
-    scene.until(|it| it.ip("p", "10.0.2.2") == "active n1" || it.ip("p", "10.0.1.1") == "active n1").await;
+    scene
+        .until(|it| ips(it) == json!(["10.0.1.1", "10.0.2.2"]))
+        .await;
+    scene
+        .until(|it| it.ip("p", "10.0.2.2") == "active n1" || it.ip("p", "10.0.1.1") == "active n1")
+        .await;
     pass(120).await;
     assert_eq!(scene.cloud.count("buy"), 2);
     assert_eq!(scene.status("p")["purchase"], json!(null));
@@ -35,14 +41,20 @@ async fn missing_addresses_are_bought_and_entered_in_order() {
 #[tokio::test(start_paused = true)]
 async fn the_intent_is_written_before_anything_is_bought() {
     let mut scene = shopping();
-    scene.server.always(Method::PATCH, "floatingippools/p/status", ServerFault::Refuse(500));
+    scene.server.always(
+        Method::PATCH,
+        "floatingippools/p/status",
+        ServerFault::Refuse(500),
+    );
     scene.start();
     pass(60).await;
     assert_eq!(scene.cloud.count("buy"), 0);
     scene.server.heal();
     // The next try may be a minute away.
     pass(60).await;
-    scene.until(|it| ips(it) == json!(["10.0.1.1", "10.0.2.2"])).await;
+    scene
+        .until(|it| ips(it) == json!(["10.0.1.1", "10.0.2.2"]))
+        .await;
     assert_eq!(scene.cloud.count("buy"), 2);
 }
 
@@ -58,7 +70,9 @@ async fn a_purchase_without_an_answer_is_found_by_its_mark_also_by_the_next_proc
             pass(1).await;
             scene.start();
         }
-        scene.until(|it| ips(it) == json!(["10.0.1.1", "10.0.2.2"])).await;
+        scene
+            .until(|it| ips(it) == json!(["10.0.1.1", "10.0.2.2"]))
+            .await;
         pass(300).await;
         assert_eq!(scene.cloud.count("buy"), 2, "restart: {restart}");
         assert_eq!(scene.cloud.lock().addresses.len(), 2);
@@ -75,7 +89,9 @@ async fn an_edit_at_the_same_time_is_not_lost() {
     };
     // Somebody adds an address between the read and the write.
     let before = ServerFault::Before(Box::new(edit));
-    scene.server.fault(Method::PATCH, "floatingippools/p", before);
+    scene
+        .server
+        .fault(Method::PATCH, "floatingippools/p", before);
     let id = super::super::Id {
         namespace: "ns".into(),
         name: "p".into(),

@@ -6,7 +6,9 @@ const KUBELET_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-
 fn renew(scene: &Scene, second: u64, agents: &[&str], kubelets: &[&str]) {
     let lease = |name: String| json!({ "metadata": { "name": name }, "spec": { "leaseTransitions": second } });
     for node in agents {
-        scene.server.put(AGENT_LEASES, lease(format!("floe-vip-{node}")));
+        scene
+            .server
+            .put(AGENT_LEASES, lease(format!("floe-vip-{node}")));
     }
     if second.is_multiple_of(10) {
         for node in kubelets {
@@ -70,9 +72,11 @@ async fn a_silent_api_server_kills_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_cannot_be_asked_about_is_no_witness() {
     let scene = scene().await;
-    scene
-        .server
-        .always(Method::GET, "kube-node-lease/leases/n1", ServerFault::Refuse(500));
+    scene.server.always(
+        Method::GET,
+        "kube-node-lease/leases/n1",
+        ServerFault::Refuse(500),
+    );
     for second in 1..=60 {
         renew(&scene, second, &["n2", "n3"], &["n2", "n3"]);
         pass(1).await;

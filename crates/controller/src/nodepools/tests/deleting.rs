@@ -2,7 +2,9 @@ use super::*;
 
 fn bought() -> Scene {
     let scene = Scene::new();
-    scene.cloud.lock().shop = ["10.0.1.1", "10.0.2.2"].map(|it| it.parse().unwrap()).into();
+    scene.cloud.lock().shop = ["10.0.1.1", "10.0.2.2"]
+        .map(|it| it.parse().unwrap())
+        .into();
     scene.cloud.has(A, None);
     for name in ["n1", "n2", "n3"] {
         scene.server.put(NODES, node(name, "True"));
@@ -14,14 +16,19 @@ async fn served(scene: &Scene) {
     let ips = json!([A, "10.0.1.1", "10.0.2.2"]);
     scene.until(|it| it.pool("p")["spec"]["ips"] == ips).await;
     scene
-        .until(|it| it.status("p")["summary"]["active"] == 3 && it.status("p")["purchase"].is_null())
+        .until(|it| {
+            it.status("p")["summary"]["active"] == 3 && it.status("p")["purchase"].is_null()
+        })
         .await;
 }
 
 /// As `kubectl delete` does it.
 fn delete(scene: &Scene) {
     let mut pool = scene.pool("p");
-    if pool["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+    if pool["metadata"]["finalizers"]
+        .as_array()
+        .is_none_or(Vec::is_empty)
+    {
         return scene.server.delete(POOLS, "p");
     }
     pool["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -31,7 +38,10 @@ fn delete(scene: &Scene) {
 #[tokio::test(start_paused = true)]
 async fn everything_stays_unless_somebody_says_otherwise() {
     let mut scene = bought();
-    scene.server.put(POOLS, pool_with("p", json!({ "ips": [A], "desiredIPs": 3 })));
+    scene.server.put(
+        POOLS,
+        pool_with("p", json!({ "ips": [A], "desiredIPs": 3 })),
+    );
     scene.start();
     served(&scene).await;
     assert_eq!(scene.pool("p")["metadata"]["finalizers"], json!(null));
@@ -39,8 +49,14 @@ async fn everything_stays_unless_somebody_says_otherwise() {
     delete(&scene);
     pass(300).await;
     assert_eq!(scene.cloud.count("assign"), calls);
-    assert_eq!(scene.cloud.count("detach") + scene.cloud.count("release"), 0);
-    assert!(scene.annotation("n1").is_none(), "nobody keeps it there any more");
+    assert_eq!(
+        scene.cloud.count("detach") + scene.cloud.count("release"),
+        0
+    );
+    assert!(
+        scene.annotation("n1").is_none(),
+        "nobody keeps it there any more"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +71,13 @@ async fn what_was_bought_is_given_back_and_what_was_given_stays() {
         .await;
     delete(&scene);
     scene.until(|it| it.pool("p").is_null()).await;
-    let left: Vec<String> = scene.cloud.lock().addresses.keys().map(ToString::to_string).collect();
+    let left: Vec<String> = scene
+        .cloud
+        .lock()
+        .addresses
+        .keys()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(left, [A]);
     assert_eq!(scene.cloud.count("release"), 2);
     assert_eq!(scene.cloud.count(&format!("release {A}")), 0);
@@ -77,7 +99,9 @@ async fn an_address_of_another_cluster_is_never_given_back() {
     scene.until(|it| it.ip("p", A) == "error").await;
     let error = text(&scene.status("p")["ips"][A]["error"]);
     assert!(error.ends_with("another cluster has bought it"), "{error}");
-    scene.until(|it| it.pool("p")["metadata"]["finalizers"].is_array()).await;
+    scene
+        .until(|it| it.pool("p")["metadata"]["finalizers"].is_array())
+        .await;
     delete(&scene);
     scene.until(|it| it.pool("p").is_null()).await;
     let touched = ["assign", "detach", "release"].map(|call| scene.cloud.count(call));
@@ -90,11 +114,17 @@ async fn whoever_changes_his_mind_is_free_at_once() {
     let spec = json!({ "ips": [A], "reclaimPolicy": "Delete" });
     scene.server.put(POOLS, pool_with("p", spec));
     scene.start();
-    scene.until(|it| it.pool("p")["metadata"]["finalizers"].is_array()).await;
+    scene
+        .until(|it| it.pool("p")["metadata"]["finalizers"].is_array())
+        .await;
     let mut pool = scene.pool("p");
     pool["spec"]["reclaimPolicy"] = json!("Retain");
     scene.server.put(POOLS, pool);
     scene
-        .until(|it| it.pool("p")["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty))
+        .until(|it| {
+            it.pool("p")["metadata"]["finalizers"]
+                .as_array()
+                .is_none_or(Vec::is_empty)
+        })
         .await;
 }

@@ -10,8 +10,12 @@ async fn a_name_says_the_addresses_of_nodes_that_fit_and_follows() {
     scene.server.put(NODES, node("n3", "False"));
     scene.server.put(SETS, record_set("s", json!({})));
     scene.start();
-    scene.until(|it| says(it) == ["203.0.113.1", "203.0.113.2"]).await;
-    scene.until(|it| it.set_status("s")["state"] == "active").await;
+    scene
+        .until(|it| says(it) == ["203.0.113.1", "203.0.113.2"])
+        .await;
+    scene
+        .until(|it| it.set_status("s")["state"] == "active")
+        .await;
     let status = scene.set_status("s");
     assert_eq!(status["addresses"], json!(["203.0.113.1", "203.0.113.2"]));
     assert_eq!(status["records"], 2);
@@ -19,12 +23,16 @@ async fn a_name_says_the_addresses_of_nodes_that_fit_and_follows() {
     scene.server.put(NODES, node("n3", "True"));
     scene.until(|it| says(it).len() == 3).await;
     scene.server.delete(NODES, "n1");
-    scene.until(|it| says(it) == ["203.0.113.2", "203.0.113.3"]).await;
+    scene
+        .until(|it| says(it) == ["203.0.113.2", "203.0.113.3"])
+        .await;
     // An address that changes is noticed, which FLIPOP does not do.
     let mut other = node("n2", "True");
     other["status"]["addresses"][0]["address"] = json!("198.51.100.2");
     scene.server.put(NODES, other);
-    scene.until(|it| says(it) == ["198.51.100.2", "203.0.113.3"]).await;
+    scene
+        .until(|it| says(it) == ["198.51.100.2", "203.0.113.3"])
+        .await;
     // So is another kind of address, without any other event.
     let mut set = scene.server.object(SETS, "s").unwrap();
     set["spec"]["addressType"] = json!("InternalIP");
@@ -58,7 +66,11 @@ async fn a_name_is_emptied_only_if_somebody_asks_for_it() {
             scene.server.put(NODES, node(name, "False"));
         }
         pass(60).await;
-        let expected: &[&str] = if allow { &[] } else { &["203.0.113.1", "203.0.113.2"] };
+        let expected: &[&str] = if allow {
+            &[]
+        } else {
+            &["203.0.113.1", "203.0.113.2"]
+        };
         assert_eq!(says(&scene), expected);
         // A restart does not change that.
         scene.stop();
@@ -83,7 +95,9 @@ async fn a_refusal_is_told_and_tried_again_with_growing_pauses() {
     scene.until(|it| it.set_status("s")["error"] == error).await;
     assert_eq!(scene.set_status("s")["state"], "in-progress");
     let start = tokio::time::Instant::now();
-    scene.until(|it| it.set_status("s")["state"] == "active").await;
+    scene
+        .until(|it| it.set_status("s")["state"] == "active")
+        .await;
     // 1, 1, 5 and 5 seconds.
     assert_eq!(start.elapsed().as_secs(), 12);
     assert_eq!(scene.set_status("s")["error"], json!(null));
@@ -110,7 +124,9 @@ async fn a_record_set_that_changes_its_name_leaves_the_old_one() {
     let mut set = scene.server.object(SETS, "s").unwrap();
     set["spec"]["dnsRecordSet"]["recordName"] = json!("others");
     scene.server.put(SETS, set);
-    scene.until(|it| it.dns.says("example.com", "others").len() == 2).await;
+    scene
+        .until(|it| it.dns.says("example.com", "others").len() == 2)
+        .await;
     assert_eq!(says(&scene).len(), 2);
     scene.server.delete(SETS, "s");
     pass(60).await;

@@ -15,12 +15,18 @@ async fn the_last_free_address_goes_to_the_first_node_by_name() {
     scene.until(|it| it.ip("p", B) == "active n1").await;
     assert_eq!(scene.cloud.count("assign"), 2);
     assert_eq!(scene.status("p")["ips"][B]["providerID"], "fake://n1");
-    scene.until(|it| it.dns.says("example.com", "ds9") == [B, A]).await;
+    scene
+        .until(|it| it.dns.says("example.com", "ds9") == [B, A])
+        .await;
     let key = ("example.com".to_owned(), "ds9".to_owned());
     let set = scene.dns.lock().names[&key].clone();
     assert_eq!((set.ttl, set.owner.as_str()), (120, "floe/c-1/pool/ns/p"));
-    scene.until(|it| it.annotation("n1").as_deref() == Some(B)).await;
-    scene.until(|it| it.annotation("n2").as_deref() == Some(A)).await;
+    scene
+        .until(|it| it.annotation("n1").as_deref() == Some(B))
+        .await;
+    scene
+        .until(|it| it.annotation("n2").as_deref() == Some(A))
+        .await;
     scene
         .until(|it| it.condition(&it.status("p"), "Ready") == "True Served")
         .await;
@@ -30,7 +36,9 @@ async fn the_last_free_address_goes_to_the_first_node_by_name() {
     let summary = json!({ "addresses": 2, "active": 2, "waiting": 0 });
     assert_eq!(scene.status("p")["summary"], summary);
     let told = "FloatingIPPool p Moved".to_owned();
-    scene.until(|it| it.events().iter().filter(|it| **it == told).count() == 2).await;
+    scene
+        .until(|it| it.events().iter().filter(|it| **it == told).count() == 2)
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -39,12 +47,17 @@ async fn figures_have_the_names_and_labels_of_flipop() {
     scene.server.delete(NODES, "n2");
     scene.server.put(
         POOLS,
-        pool_with("p", json!({ "dnsRecordSet": { "zone": "example.com", "recordName": "ds9" } })),
+        pool_with(
+            "p",
+            json!({ "dnsRecordSet": { "zone": "example.com", "recordName": "ds9" } }),
+        ),
     );
     scene.server.put(SETS, record_set("s", json!({})));
     scene.start();
     scene.until(|it| it.ip("p", B) == "active n1").await;
-    scene.until(|it| it.set_status("s")["state"] == "active").await;
+    scene
+        .until(|it| it.set_status("s")["state"] == "active")
+        .await;
     let pool = r#"namespace="ns",name="p","#;
     let of = r#"provider="fake",dns="ds9.example.com""#;
     let prefix = "flipop_floatingippoolcontroller";
@@ -75,20 +88,27 @@ async fn figures_have_the_names_and_labels_of_flipop() {
         .to_owned(),
     ];
     for line in wanted {
-        scene.until(|it| it.figures().lines().any(|it| it == line)).await;
+        scene
+            .until(|it| it.figures().lines().any(|it| it == line))
+            .await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_what_pools_select_is_watched_and_a_watch_is_shared() {
     let mut scene = two_nodes();
-    let rule = json!({ "nodeLabel": "system=bajor", "podLabel": "app=nginx", "podNamespace": "ingress" });
+    let rule =
+        json!({ "nodeLabel": "system=bajor", "podLabel": "app=nginx", "podNamespace": "ingress" });
     for name in ["p", "q"] {
-        scene.server.put(POOLS, pool_with(name, json!({ "match": rule })));
+        scene
+            .server
+            .put(POOLS, pool_with(name, json!({ "match": rule })));
     }
     scene.server.put(PODS, pod("nginx", "n1", "True"));
     scene.start();
-    scene.until(|it| it.ip("p", B).starts_with("active") || it.ip("q", B).starts_with("active")).await;
+    scene
+        .until(|it| it.ip("p", B).starts_with("active") || it.ip("q", B).starts_with("active"))
+        .await;
     let watches = |path: &str| {
         let calls = scene.server.state().calls.clone();
         let calls = calls.into_iter();
@@ -98,7 +118,10 @@ async fn only_what_pools_select_is_watched_and_a_watch_is_shared() {
     };
     let nodes = watches("/api/v1/nodes");
     assert_eq!(nodes.len(), 1, "{nodes:?}");
-    assert!(nodes[0].contains("labelSelector=system%3Dbajor"), "{nodes:?}");
+    assert!(
+        nodes[0].contains("labelSelector=system%3Dbajor"),
+        "{nodes:?}"
+    );
     let pods = watches("/api/v1/namespaces/ingress/pods");
     assert_eq!(pods.len(), 1, "{pods:?}");
     assert!(pods[0].contains("labelSelector=app%3Dnginx"), "{pods:?}");
@@ -111,15 +134,22 @@ async fn nothing_is_watched_without_pools() {
     scene.start();
     pass(60).await;
     let calls = scene.server.state().calls.clone();
-    assert!(!calls.iter().any(|it| it.contains("/nodes") || it.contains("/pods")));
+    assert!(
+        !calls
+            .iter()
+            .any(|it| it.contains("/nodes") || it.contains("/pods"))
+    );
     assert_eq!(scene.cloud.count("list"), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_address_follows_pods_and_nodes_and_the_provider_shows_it() {
     let mut scene = two_nodes();
-    let rule = json!({ "nodeLabel": "system=bajor", "podLabel": "app=nginx", "podNamespace": "ingress" });
-    scene.server.put(POOLS, pool_with("p", json!({ "ips": [A], "match": rule })));
+    let rule =
+        json!({ "nodeLabel": "system=bajor", "podLabel": "app=nginx", "podNamespace": "ingress" });
+    scene
+        .server
+        .put(POOLS, pool_with("p", json!({ "ips": [A], "match": rule })));
     scene.server.put(PODS, pod("a", "n1", "True"));
     scene.start();
     scene.until(|it| it.ip("p", A) == "active n1").await;
@@ -132,13 +162,17 @@ async fn an_address_follows_pods_and_nodes_and_the_provider_shows_it() {
     scene.server.put(PODS, pod("a", "n1", "True"));
     scene.until(|it| it.ip("p", A) == "active n1").await;
     assert_eq!(scene.cloud.count("assign"), 1);
-    scene.until(|it| it.annotation("n1").as_deref() == Some(A)).await;
+    scene
+        .until(|it| it.annotation("n1").as_deref() == Some(A))
+        .await;
     // Another pod is there, and the node is drained.
     scene.server.put(PODS, pod("b", "n2", "True"));
     scene.server.put(NODES, cordoned("n1"));
     scene.until(|it| it.ip("p", A) == "active n2").await;
     assert_eq!(scene.cloud.server_of(A).as_deref(), Some("fake://n2"));
-    scene.until(|it| it.annotation("n2").as_deref() == Some(A)).await;
+    scene
+        .until(|it| it.annotation("n2").as_deref() == Some(A))
+        .await;
     let moved = &scene.status("p")["moves"][A];
     assert_eq!(moved["to"], "n2");
     // n2 is removed, and n1 is back.
@@ -153,8 +187,12 @@ async fn a_restart_keeps_what_is_in_place_and_asks_for_nothing() {
     let mut scene = two_nodes();
     scene.server.put(POOLS, pool("p"));
     scene.start();
-    scene.until(|it| it.ip("p", A) == "active n2" && it.ip("p", B) == "active n1").await;
-    scene.until(|it| it.condition(&it.status("p"), "Ready") == "True Served").await;
+    scene
+        .until(|it| it.ip("p", A) == "active n2" && it.ip("p", B) == "active n1")
+        .await;
+    scene
+        .until(|it| it.condition(&it.status("p"), "Ready") == "True Served")
+        .await;
     pass(5).await;
     scene.stop();
     pass(5).await;
@@ -172,9 +210,15 @@ async fn an_idle_cloud_is_asked_once_a_minute_for_all_pools_together() {
         let ip = format!("10.1.0.{number}");
         scene.cloud.has(&ip, None);
         let name = format!("p{number}");
-        scene.server.put(POOLS, pool_with(&name, json!({ "ips": [ip], "match": {
+        scene.server.put(
+            POOLS,
+            pool_with(
+                &name,
+                json!({ "ips": [ip], "match": {
             "nodeLabel": format!("pool={number}"),
-        } })));
+        } }),
+            ),
+        );
         let mut own = node(&format!("m{number}"), "True");
         own["metadata"]["labels"] = json!({ "pool": number.to_string() });
         scene.server.put(NODES, own);
@@ -182,7 +226,9 @@ async fn an_idle_cloud_is_asked_once_a_minute_for_all_pools_together() {
     scene.start();
     for number in 1..=5 {
         let (name, ip) = (format!("p{number}"), format!("10.1.0.{number}"));
-        scene.until(|it| it.ip(&name, &ip) == format!("active m{number}")).await;
+        scene
+            .until(|it| it.ip(&name, &ip) == format!("active m{number}"))
+            .await;
     }
     pass(60).await;
     let (lists, written) = (scene.cloud.count("list"), writes(&scene));
@@ -190,7 +236,11 @@ async fn an_idle_cloud_is_asked_once_a_minute_for_all_pools_together() {
     pass(600).await;
     let lists = scene.cloud.count("list") - lists;
     assert!((1..=10).contains(&lists), "{lists}");
-    assert_eq!(scene.cloud.lock().calls.len() - calls, lists, "nothing else is asked");
+    assert_eq!(
+        scene.cloud.lock().calls.len() - calls,
+        lists,
+        "nothing else is asked"
+    );
     assert_eq!(writes(&scene), written, "and nothing is written");
 }
 
@@ -212,13 +262,19 @@ async fn the_grace_of_a_pod_is_waited_for_and_survives_a_restart() {
     scene.start();
     pass(15).await;
     assert_eq!(scene.cloud.server_of(A).as_deref(), Some("fake://n1"));
-    scene.until(|it| it.cloud.server_of(A).as_deref() == Some("fake://n2")).await;
+    scene
+        .until(|it| it.cloud.server_of(A).as_deref() == Some("fake://n2"))
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_labels_moves_at_once_and_a_node_that_is_gone_has_a_grace() {
     let mut scene = two_nodes();
-    scene.cloud.lock().addresses.remove(&B.parse::<std::net::IpAddr>().unwrap());
+    scene
+        .cloud
+        .lock()
+        .addresses
+        .remove(&B.parse::<std::net::IpAddr>().unwrap());
     let spec = json!({ "ips": [A], "gracePeriods": { "nodeGoneSeconds": 20 } });
     scene.server.put(POOLS, pool_with("p", spec));
     scene.start();
@@ -238,9 +294,13 @@ async fn a_change_of_labels_moves_at_once_and_a_node_that_is_gone_has_a_grace() 
 async fn a_node_of_two_pools_is_annotated_with_both() {
     let mut scene = two_nodes();
     scene.server.delete(NODES, "n2");
-    scene.server.put(POOLS, pool_with("p", json!({ "ips": [A] })));
+    scene
+        .server
+        .put(POOLS, pool_with("p", json!({ "ips": [A] })));
     scene.cloud.has("2001:db8::1", None);
-    scene.server.put(POOLS, pool_with("q", json!({ "ips": ["2001:db8::1"] })));
+    scene
+        .server
+        .put(POOLS, pool_with("q", json!({ "ips": ["2001:db8::1"] })));
     scene.cloud.lock().capabilities.per_server = Some(2);
     scene.start();
     let notes = |it: &Scene| {
@@ -258,7 +318,10 @@ async fn a_node_of_two_pools_is_annotated_with_both() {
     scene.server.delete(POOLS, "q");
     let rest = json!({ "flipop.digitalocean.com/ipv4-reserved-ip": A, "floe.dev/node-ips": A });
     scene.until(|it| notes(it) == rest).await;
-    assert_eq!(scene.cloud.server_of("2001:db8::1").as_deref(), Some("fake://n1"));
+    assert_eq!(
+        scene.cloud.server_of("2001:db8::1").as_deref(),
+        Some("fake://n1")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,9 +333,13 @@ async fn an_annotation_of_an_earlier_process_is_mended() {
         "flipop.digitalocean.com/ipv4-reserved-ip": A, "mine": "stays",
     });
     scene.server.put(NODES, stale);
-    scene.server.put(POOLS, pool_with("p", json!({ "ips": [A] })));
+    scene
+        .server
+        .put(POOLS, pool_with("p", json!({ "ips": [A] })));
     scene.start();
-    scene.until(|it| it.annotation("n2").as_deref() == Some(A)).await;
+    scene
+        .until(|it| it.annotation("n2").as_deref() == Some(A))
+        .await;
     scene.until(|it| it.annotation("n1").is_none()).await;
     let node = scene.server.object(NODES, "n1").unwrap();
     assert_eq!(node["metadata"]["annotations"], json!({ "mine": "stays" }));

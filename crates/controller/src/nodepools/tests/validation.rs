@@ -3,13 +3,21 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_followed_is_told_in_the_words_of_flipop() {
     let cases = [
-        ("unknown", json!({ "provider": "mars" }), r#"unknown provider "mars""#),
+        (
+            "unknown",
+            json!({ "provider": "mars" }),
+            r#"unknown provider "mars""#,
+        ),
         (
             "no-ips",
             json!({ "provider": "only-dns" }),
             r#"provider "only-dns" does not provide floating IPs"#,
         ),
-        ("nothing", json!({ "ips": [] }), "ips or desiredIPs must be provided"),
+        (
+            "nothing",
+            json!({ "ips": [] }),
+            "ips or desiredIPs must be provided",
+        ),
         (
             "no-dns",
             json!({ "provider": "only-ips", "dnsRecordSet": { "zone": "z", "recordName": "n" } }),
@@ -37,11 +45,17 @@ async fn what_cannot_be_followed_is_told_in_the_words_of_flipop() {
         scene.server.put(POOLS, pool_with(name, spec.clone()));
     }
     let selectors = [
-        ("bad-node", json!({ "nodeLabel": "a in", "podLabel": "b in" }), "node"),
+        (
+            "bad-node",
+            json!({ "nodeLabel": "a in", "podLabel": "b in" }),
+            "node",
+        ),
         ("bad-pod", json!({ "podLabel": "b in" }), "pod"),
     ];
     for (name, rule, _) in &selectors {
-        scene.server.put(POOLS, pool_with(name, json!({ "match": rule })));
+        scene
+            .server
+            .put(POOLS, pool_with(name, json!({ "match": rule })));
     }
     scene.server.put(POOLS, pool("good"));
     scene.start();
@@ -70,9 +84,14 @@ async fn an_invalid_change_stops_a_pool_and_undoes_nothing_and_a_good_one_begins
     let mut broken = scene.pool("p");
     broken["spec"]["provider"] = json!("mars");
     scene.server.put(POOLS, broken);
-    scene.until(|it| it.error("p") == r#"unknown provider "mars""#).await;
+    scene
+        .until(|it| it.error("p") == r#"unknown provider "mars""#)
+        .await;
     assert_eq!(scene.status("p")["ips"], json!(null));
-    assert!(scene.status("p")["moves"][A].is_object(), "its memory stays");
+    assert!(
+        scene.status("p")["moves"][A].is_object(),
+        "its memory stays"
+    );
     assert_eq!(scene.cloud.server_of(A).as_deref(), Some("fake://n2"));
     let before = scene.cloud.count("assign");
     let mut mended = scene.pool("p");
@@ -94,22 +113,39 @@ async fn record_sets_are_refused_in_the_words_of_flipop() {
         json!({ "dnsRecordSet": dns })
     };
     let cases = [
-        ("unknown", with(json!({ "provider": "mars" })), r#"unknown provider "mars""#),
+        (
+            "unknown",
+            with(json!({ "provider": "mars" })),
+            r#"unknown provider "mars""#,
+        ),
         (
             "no-dns",
             with(json!({ "provider": "only-ips" })),
             r#"provider "only-ips" does not provide DNS"#,
         ),
-        ("no-zone", with(json!({ "zone": "" })), "invalid dnsRecordSet specification"),
-        ("no-name", with(json!({ "recordName": "" })), "invalid dnsRecordSet specification"),
+        (
+            "no-zone",
+            with(json!({ "zone": "" })),
+            "invalid dnsRecordSet specification",
+        ),
+        (
+            "no-name",
+            with(json!({ "recordName": "" })),
+            "invalid dnsRecordSet specification",
+        ),
     ];
     for (name, members, _) in &cases {
         scene.server.put(SETS, record_set(name, members.clone()));
     }
-    scene.server.put(SETS, record_set("bad", json!({ "match": { "nodeLabel": "a in" } })));
+    scene.server.put(
+        SETS,
+        record_set("bad", json!({ "match": { "nodeLabel": "a in" } })),
+    );
     scene.start();
     for (name, _, message) in cases {
-        scene.until(|it| text(&it.set_status(name)["error"]) == message).await;
+        scene
+            .until(|it| text(&it.set_status(name)["error"]) == message)
+            .await;
         assert_eq!(scene.set_status(name)["state"], "error");
     }
     let start = "Error parsing node selector: ";

@@ -26,7 +26,8 @@ impl Worker {
         if let Some(keeper) = &mut running.keeper
             && let Some(set) = keeper.poll(now)
         {
-            self.work.push(name(&self.shared, keeper.plan(), &self.caller, set));
+            self.work
+                .push(name(&self.shared, keeper.plan(), &self.caller, set));
         }
     }
 
@@ -100,7 +101,12 @@ impl Worker {
         }
         let Id { namespace, name } = &self.id;
         match &outcome {
-            Ok(()) => info!(namespace, name, dns = plan.full_name(), "a name was written"),
+            Ok(()) => info!(
+                namespace,
+                name,
+                dns = plan.full_name(),
+                "a name was written"
+            ),
             Err(refusal) => {
                 let reason = refusal.class.reason();
                 warn!(reason, namespace, name, error = %refusal, "a name was not written");
@@ -192,30 +198,28 @@ fn make(
             }
             Call::Buy { mark } => {
                 let v6 = !ips.capabilities().v4;
-                let bought =
-                    account.call("CreateIP", &caller, ips.buy(&region, v6, mark));
+                let bought = account.call("CreateIP", &caller, ips.buy(&region, v6, mark));
                 bought.await.map(Answer::Bought)
             }
-            Call::Release { ip } => {
-                match mark {
-                    Some(mark) => {
-                        let released =
-                            account.call("ReleaseIP", &caller, ips.release(*ip, &mark));
-                        released.await.map(|()| Answer::Done)
+            Call::Release { ip } => match mark {
+                Some(mark) => {
+                    let released = account.call("ReleaseIP", &caller, ips.release(*ip, &mark));
+                    released.await.map(|()| Answer::Done)
+                }
+                None => Err(Refusal::new(
+                    Class::HeldElsewhere,
+                    "nothing proves that floe has bought it for this pool",
+                )),
+            },
+            Call::Enter { ips: bought } => {
+                match shared.server.enter(&caller.id, &uid, bought).await {
+                    Ok(object) => {
+                        entered = Some(Box::new(object));
+                        Ok(Answer::Done)
                     }
-                    None => Err(Refusal::new(
-                        Class::HeldElsewhere,
-                        "nothing proves that floe has bought it for this pool",
-                    )),
+                    Err(failure) => Err(Refusal::new(Class::Unavailable, failure.to_string())),
                 }
             }
-            Call::Enter { ips: bought } => match shared.server.enter(&caller.id, &uid, bought).await {
-                Ok(object) => {
-                    entered = Some(Box::new(object));
-                    Ok(Answer::Done)
-                }
-                Err(failure) => Err(Refusal::new(Class::Unavailable, failure.to_string())),
-            },
             // Done with the status.
             Call::Write => Ok(Answer::Done),
         };

@@ -56,12 +56,21 @@ impl Worker {
         }
         let heard = view.published.is_some();
         // After a restart the last status is better than none.
-        let shown = self.object.status.as_ref().is_some_and(|it| !it.ips.is_empty());
+        let shown = self
+            .object
+            .status
+            .as_ref()
+            .is_some_and(|it| !it.ips.is_empty());
         if !heard && shown && view.error.is_none() && !self.writes.asked {
             return None;
         }
         let mut verdicts = vec![Verdict::accepted(None), Verdict::ready(&view, heard)];
-        verdicts.extend(running.keeper.iter().map(|it| Verdict::published(&it.standing())));
+        verdicts.extend(
+            running
+                .keeper
+                .iter()
+                .map(|it| Verdict::published(&it.standing())),
+        );
         let memory = kept(running.machine.memory());
         let figures = figures(running, &view);
         let given = running.given(&view, heard);
@@ -162,7 +171,11 @@ impl Worker {
             return;
         }
         self.writes.pause = None;
-        let old = self.object.status.as_ref().map_or(Value::Null, |it| json!(it));
+        let old = self
+            .object
+            .status
+            .as_ref()
+            .map_or(Value::Null, |it| json!(it));
         let Some(patch) = status::difference(&old, &json!(wanted)) else {
             if std::mem::take(&mut self.writes.asked)
                 && let Course::Running(running) = &mut self.course
@@ -196,11 +209,12 @@ impl Running {
         let mut given = view.annotations.clone();
         for (node, notes) in &self.notes {
             let texts = notes.named().into_iter().filter_map(|(_, text)| text);
-            let mut named = texts.flat_map(|text| text.split(',')).filter_map(|it| it.parse().ok());
+            let mut named = texts
+                .flat_map(|text| text.split(','))
+                .filter_map(|it| it.parse().ok());
             let own = given.get(node);
-            let wrong = |ip: &IpAddr| {
-                view.ips.contains_key(ip) && !own.is_some_and(|own| own.contains(ip))
-            };
+            let wrong =
+                |ip: &IpAddr| view.ips.contains_key(ip) && !own.is_some_and(|own| own.contains(ip));
             if named.any(|ip| wrong(&ip)) {
                 given.entry(node.clone()).or_default();
             }
@@ -215,11 +229,7 @@ impl Running {
 }
 
 /// How the object is after a write; if somebody else was faster, it is read.
-async fn finish(
-    shared: &Shared,
-    id: &Id,
-    outcome: Result<FloatingIPPool, Failure>,
-) -> Done {
+async fn finish(shared: &Shared, id: &Id, outcome: Result<FloatingIPPool, Failure>) -> Done {
     let fresh = match &outcome {
         Err(Failure::Conflict) => shared.server.read(id).await.ok().map(Box::new),
         Ok(_) | Err(Failure::Gone | Failure::Failed(_) | Failure::Silent) => None,
@@ -236,7 +246,10 @@ fn kept(memory: &Memory) -> memory::Memory {
     let cut = |time: &mut Time| time.0 = whole(time.0);
     kept.moves.values_mut().for_each(|it| cut(&mut it.at));
     kept.unfit_since.values_mut().for_each(cut);
-    kept.purchase.iter_mut().flat_map(|it| &mut it.since).for_each(cut);
+    kept.purchase
+        .iter_mut()
+        .flat_map(|it| &mut it.since)
+        .for_each(cut);
     kept
 }
 
