@@ -386,3 +386,6 @@ fn resumed(pending: &Pending) -> Address {
     }
 }
 
+
+#[cfg(test)]
+mod tests;
