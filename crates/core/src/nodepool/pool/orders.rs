@@ -45,10 +45,11 @@ impl Pool {
             if *checking {
                 continue;
             }
-            if agenda.due(after(began, FORGOTTEN)) {
+            if handle.is_empty() || agenda.due(after(began, FORGOTTEN)) {
                 order.stage = Stage::Unclear { since: agenda.now };
                 address.changed = changed;
-                self.memory.pending.remove(ip);
+                let server = order.target.clone();
+                self.memory.pending.insert(*ip, nameless(server));
                 self.account.look_at_once();
             } else if agenda.is_over(looks.next) && is_open {
                 *checking = true;
@@ -215,13 +216,14 @@ impl Pool {
 
     /// There is no answer to an order, or none any more.
     fn unclear(&mut self, ip: IpAddr, now: Timestamp) {
-        self.memory.pending.remove(&ip);
         let changed = self.tick(now);
         let Some(address) = self.addresses.get_mut(&ip) else {
             return;
         };
         if let Some(order) = &mut address.order {
             order.stage = Stage::Unclear { since: now };
+            let server = order.target.clone();
+            self.memory.pending.insert(ip, nameless(server));
             // It may have been done: the next one keeps its distance.
             if order.target.is_some() {
                 self.assigned = Some(now);
@@ -287,6 +289,14 @@ impl Pool {
             }
         };
         address.show(refusal.class.reason(), format!("{what}: {refusal}"), until);
+    }
+}
+
+/// An order without an answer, as the next process has to know it.
+fn nameless(server: Option<Server>) -> Pending {
+    Pending {
+        server,
+        handle: String::new(),
     }
 }
 

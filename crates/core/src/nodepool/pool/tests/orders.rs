@@ -92,7 +92,7 @@ fn no_loop_spins_while_something_waits() {
     }
     desk.nodes(&[("x", None), ("y", None)]);
     desk.pass(3600);
-    assert!(desk.count("Assign") <= 40, "{}", desk.count("Assign"));
+    assert!(desk.count("Assign") <= 50, "{}", desk.count("Assign"));
     assert!(desk.count("Assign") >= 20, "{}", desk.count("Assign"));
 }
 
@@ -215,6 +215,7 @@ fn a_second_address_never_pushes_the_first_off_a_server() {
     desk.pass(120);
     assert_eq!(desk.count("Assign"), 0);
     assert_eq!(desk.view().node_errors, ["x"]);
+    desk.pass(30);
     // A node that is free may get it, but not by an old list.
     desk.put("198.51.100.8", Some("y"));
     desk.node("y", None);
@@ -298,7 +299,8 @@ fn what_is_done_may_be_seen_late_but_not_for_ever() {
     assert_eq!(desk.state(A), State::InProgress);
     assert_eq!(desk.view().published, Some(set(A)));
     assert_eq!(desk.count("Assign"), 1);
-    desk.pass(8);
+    desk.pass(9);
+    assert_eq!(desk.state(A), State::Error);
     assert_eq!(desk.message(A), "state unknown; cache / provider mismatch");
     desk.pass(10);
     assert_eq!(desk.count("Assign"), 2);

@@ -57,8 +57,6 @@ fn a_refused_purchase_is_shown_and_tried_again() {
 fn what_is_there_is_used_while_more_cannot_be_bought() {
     let mut desk = Desk::new("").with(|it| it.desired = 2);
     desk.nodes(&[("x", None), ("y", None)]);
-    desk.faults.push(("Buy", Fault::Slow(1)));
-    desk.faults.clear();
     desk.run();
     assert_eq!(desk.count("Assign"), 2);
 
@@ -114,12 +112,14 @@ fn without_an_answer_the_mark_tells() {
 
 #[test]
 fn after_a_crash_the_mark_tells() {
-    // At each of the three calls, done or not.
+    // At each of the calls, done or not.
     for (call, fault, count) in [
-        ("Buy", Fault::DoneUnheard, 1),
-        ("Buy", Fault::Lost, 2),
-        ("Enter", Fault::DoneUnheard, 1),
-        ("Enter", Fault::Lost, 1),
+        ("Write", Fault::Silent, 1),
+        ("Write", Fault::DoneSilent, 1),
+        ("Buy", Fault::DoneSilent, 1),
+        ("Buy", Fault::Silent, 2),
+        ("Enter", Fault::DoneSilent, 1),
+        ("Enter", Fault::Silent, 1),
     ] {
         let mut desk = desk(true);
         desk.faults.push((call, fault.clone()));
@@ -138,7 +138,7 @@ fn after_a_crash_the_mark_tells() {
 fn without_marks_nothing_new_means_that_nothing_was_bought() {
     let mut desk = desk(false);
     desk.cloud.insert(ip(A), listed(ip(A), None));
-    desk.faults.push(("Buy", Fault::Lost));
+    desk.faults.push(("Buy", Fault::Silent));
     desk.run();
     let memory = desk.pool.memory().clone();
     desk.restart(memory);
@@ -152,7 +152,7 @@ fn without_marks_nothing_new_means_that_nothing_was_bought() {
 #[test]
 fn without_marks_something_new_is_left_to_a_person() {
     let mut desk = desk(false);
-    desk.faults.push(("Buy", Fault::DoneUnheard));
+    desk.faults.push(("Buy", Fault::DoneSilent));
     desk.run();
     let memory = desk.pool.memory().clone();
     desk.restart(memory);

@@ -128,6 +128,10 @@ impl World {
             self.cloud.tick(self.now);
             self.deliver();
             self.poll();
+            let crimes = [self.cloud.twice.take(), self.cloud.pushed.take()];
+            for crime in crimes.into_iter().flatten() {
+                assert!(self.now < self.meddled, "{crime}: {}", self.story());
+            }
             let wake = self.pool.wake(self.at()).map(|it| self.millis(it));
             let calls = self.calls.iter().map(|it| it.0);
             let answers = self.answers.iter().map(|it| it.0);
@@ -396,6 +400,16 @@ impl World {
             }
         }
         self.answers.clear();
+        // What nobody has written down ends with its connection.
+        for (ip, held) in &mut self.cloud.addresses {
+            if let Some((at, _)) = &mut held.late
+                && !self.written.pending.contains_key(ip)
+            {
+                *at = if self.dice.percent(50) { 0 } else { u64::MAX };
+            }
+            held.late = held.late.take().filter(|(at, _)| *at < u64::MAX);
+        }
+        self.cloud.tick(self.now);
         self.note(|| "a new process".into());
         self.pool = Pool::new(self.spec.clone(), self.written.clone());
         if self.dice.percent(50) {
