@@ -386,6 +386,5 @@ fn resumed(pending: &Pending) -> Address {
     }
 }
 
-
 #[cfg(test)]
 mod tests;

@@ -72,8 +72,7 @@ impl Pool {
     ) {
         let address = self.addresses.get_mut(&ip);
         let order = address.and_then(|it| it.order.as_mut());
-        let Some(order) = order.filter(|it| it.is_called() && it.target.as_ref() == target)
-        else {
+        let Some(order) = order.filter(|it| it.is_called() && it.target.as_ref() == target) else {
             return;
         };
         match answer {
@@ -147,7 +146,10 @@ impl Pool {
                 | Class::Unauthorized
                 | Class::Unavailable
                 | Class::Unclear => {
-                    looks.refused(&refusal, now);
+                    // The order goes on, whatever is wrong with the question.
+                    let asked = refusal.retry_after;
+                    let soon = Refusal::new(Class::Unavailable, "").after(asked);
+                    looks.refused(&soon, now);
                 }
             },
             Answer::Listed(_) | Answer::Taken(_) | Answer::Bought(_) => {

@@ -143,12 +143,13 @@ impl Pool {
         usable
     }
 
-    /// Whether an earlier one of the list is on the same node.
+    /// Whether an earlier one of the list is on the same node. One that is only on its way
+    /// there may never arrive.
     fn is_surplus(&self, index: usize, server: &str, kind: Family) -> bool {
         let mut earlier = self.enabled()[..index].iter();
         earlier.any(|ip| {
-            let seat = self.addresses.get(ip).and_then(Address::seat);
-            family(*ip) == kind && seat.is_some_and(|it| it == server)
+            let holder = self.addresses.get(ip).and_then(Address::held_by);
+            family(*ip) == kind && holder.is_some_and(|it| it == server)
         })
     }
 

@@ -78,10 +78,12 @@ fn a_list_that_was_begun_before_an_order_was_done_does_not_count() {
     desk.run();
     assert_eq!(desk.state(A), State::Active);
     let old = vec![listed(ip(A), None)];
-    desk.pool.answered(&Call::List, Answer::Listed(old.clone()), desk.now);
+    desk.pool
+        .answered(&Call::List, Answer::Listed(old.clone()), desk.now);
     assert_eq!(desk.state(A), State::Active);
     // The same goes for somebody else's list, as long as it may be older.
-    desk.pool.answered(&Call::List, Answer::Listed(old), desk.now);
+    desk.pool
+        .answered(&Call::List, Answer::Listed(old), desk.now);
     assert_eq!(desk.state(A), State::Active);
 }
 
@@ -91,7 +93,8 @@ fn somebody_elses_list_saves_one() {
     desk.nodes(&[]);
     desk.pass(50);
     let list = desk.cloud.values().cloned().collect();
-    desk.pool.answered(&Call::List, Answer::Listed(list), desk.now);
+    desk.pool
+        .answered(&Call::List, Answer::Listed(list), desk.now);
     desk.calls.clear();
     desk.pass(25);
     assert_eq!(desk.calls.len(), 0);

@@ -38,7 +38,10 @@ fn every_life_ends_well() {
         panic!("{failure}");
     }
     assert!(moves.get() > 200, "hardly anything moved: {moves:?}");
-    assert!(purchases.get() > 10, "hardly anything was bought: {purchases:?}");
+    assert!(
+        purchases.get() > 10,
+        "hardly anything was bought: {purchases:?}"
+    );
     assert!(crashes.get() > 50, "hardly a process was lost: {crashes:?}");
 }
 

@@ -177,7 +177,8 @@ fn an_answer_that_nobody_waits_for_changes_nothing() {
         ip: ip(A),
         server: server("y"),
     };
-    desk.pool.answered(&call, Answer::Taken(Taken::Done), desk.now);
+    desk.pool
+        .answered(&call, Answer::Taken(Taken::Done), desk.now);
     let check = Call::Check {
         ip: ip(A),
         handle: "old".into(),
@@ -220,7 +221,11 @@ fn a_second_address_never_pushes_the_first_off_a_server() {
     desk.put("198.51.100.8", Some("y"));
     desk.node("y", None);
     desk.pass(120);
-    assert_eq!(desk.count("Assign"), 0, "the list of before did not have it");
+    assert_eq!(
+        desk.count("Assign"),
+        0,
+        "the list of before did not have it"
+    );
     desk.put("198.51.100.8", None);
     desk.pass(70);
     assert_eq!(desk.at(A).as_deref(), Some("y"));

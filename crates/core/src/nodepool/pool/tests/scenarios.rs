@@ -21,7 +21,10 @@ fn one_node_fits_and_gets_the_last_address() {
     let view = desk.view();
     assert_eq!(view.ips[&ip(B)].state, State::Active);
     assert_eq!(view.ips[&ip(B)].node.as_deref(), Some("rio-grande"));
-    assert_eq!(view.ips[&ip(B)].server.as_deref(), Some("mock://rio-grande"));
+    assert_eq!(
+        view.ips[&ip(B)].server.as_deref(),
+        Some("mock://rio-grande")
+    );
     assert_eq!(view.ips[&ip(B)].assignments, 1);
     assert_eq!(view.ips[&ip(A)].state, State::Unassigned);
     assert_eq!(view.ips[&ip(A)].assignments, 0);
@@ -123,7 +126,10 @@ fn an_address_that_somebody_moved_is_followed() {
     assert_eq!(desk.state(B), State::Active);
     assert_eq!(desk.at(B).as_deref(), Some("y"));
     assert_eq!(desk.at(A).as_deref(), Some("x"));
-    assert_eq!(desk.assignments().last().map(String::as_str), Some("192.168.1.1 x"));
+    assert_eq!(
+        desk.assignments().last().map(String::as_str),
+        Some("192.168.1.1 x")
+    );
 }
 
 #[test]

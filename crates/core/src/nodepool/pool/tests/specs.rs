@@ -93,8 +93,7 @@ fn all_nodes_at_once_or_one_by_one_is_the_same() {
     assert_eq!(all.view(), one.view());
     assert_eq!(all.assignments(), one.assignments());
     all.nodes(&[("y", None)]);
-    one.pool
-        .node(&super::desk::server("x"), None, one.now);
+    one.pool.node(&super::desk::server("x"), None, one.now);
     assert_eq!(all.view(), one.view());
     assert_eq!(all.state(B), State::NoMatch);
 }

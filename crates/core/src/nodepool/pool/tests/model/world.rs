@@ -279,9 +279,10 @@ impl World {
         let Some(server) = &held.server else {
             return;
         };
-        let others = self.spec.ips.iter().filter(|it| {
-            **it != ip && self.cloud.addresses[it].server.as_ref() == Some(server)
-        });
+        let others =
+            self.spec.ips.iter().filter(|it| {
+                **it != ip && self.cloud.addresses[it].server.as_ref() == Some(server)
+            });
         if self.now < self.meddled || others.count() > 0 {
             return;
         }
@@ -468,7 +469,8 @@ impl World {
             .addresses
             .values()
             .any(|it| it.server.is_some() && it.server == target);
-        if objection.is_some() || self.cloud.is_open(ip) || is_taken {
+        let is_ordered = self.pool.memory().pending.contains_key(&ip);
+        if objection.is_some() || self.cloud.is_open(ip) || is_taken || is_ordered {
             return;
         }
         self.note(|| format!("somebody puts {ip} on {target:?}"));
