@@ -294,6 +294,9 @@ impl Pool {
             self.addresses
                 .retain(|ip, it| known.contains(ip) || it.under_way().is_some());
         }
+        // Who fits now begins anew, wherever the addresses are.
+        let since = &mut self.memory.unfit_since;
+        since.retain(|server, _| !self.turns.fits(server));
         if self.nodes.is_none() || self.account.heard.is_none() {
             return;
         }
@@ -386,3 +389,5 @@ fn resumed(pending: &Pending) -> Address {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -105,9 +105,9 @@ pub fn changes<Id: Clone>(
             None => creates.push(Change::Create { address }),
         }
     }
-    let deletes = surplus.into_iter().map(|it| Change::Delete {
-        id: it.id.clone(),
-    });
+    let deletes = surplus
+        .into_iter()
+        .map(|it| Change::Delete { id: it.id.clone() });
     edits.into_iter().chain(creates).chain(deletes).collect()
 }
 
@@ -152,7 +152,11 @@ impl AddressType {
                 let same = node.status.iter().filter(|(it, _)| it == kind);
                 same.map(|(_, address)| address.as_str()).collect()
             }
-            Self::Annotation => node.annotation.iter().flat_map(|it| it.split(',')).collect(),
+            Self::Annotation => node
+                .annotation
+                .iter()
+                .flat_map(|it| it.split(','))
+                .collect(),
         };
         let parsed = texts.iter().filter_map(|it| it.trim().parse().ok());
         parsed.collect()

@@ -123,9 +123,8 @@ fn second(
         agent.is_some() && !silent.contains(name)
     };
     let mut others = evidence.unreached.iter();
-    let witness = others.find(|(name, since)| {
-        is_heard(name) && after(**since, patience.unreached) <= now
-    });
+    let witness =
+        others.find(|(name, since)| is_heard(name) && after(**since, patience.unreached) <= now);
     witness.map(|(name, _)| Witness::Agent(name.clone()))
 }
 

@@ -67,11 +67,31 @@ fn a_node_fits_or_has_the_first_of_its_causes() {
     let unreachable = "node.kubernetes.io/unreachable";
     for (what, node, unfit) in [
         ("as it should be", node(), None),
-        ("no provider id", but(node(), |it| it.provider_id.clear()), Some(Unfit::NodeNotReady)),
-        ("not ready", but(node(), |it| it.ready = false), Some(Unfit::NodeNotReady)),
-        ("dead", but(node(), |it| it.unreachable = true), Some(Unfit::NodeNotReady)),
-        ("going", but(node(), |it| it.deleting = true), Some(Unfit::Deleted)),
-        ("other labels", but(node(), |it| it.labels.clear()), Some(Unfit::Unlabelled)),
+        (
+            "no provider id",
+            but(node(), |it| it.provider_id.clear()),
+            Some(Unfit::NodeNotReady),
+        ),
+        (
+            "not ready",
+            but(node(), |it| it.ready = false),
+            Some(Unfit::NodeNotReady),
+        ),
+        (
+            "dead",
+            but(node(), |it| it.unreachable = true),
+            Some(Unfit::NodeNotReady),
+        ),
+        (
+            "going",
+            but(node(), |it| it.deleting = true),
+            Some(Unfit::Deleted),
+        ),
+        (
+            "other labels",
+            but(node(), |it| it.labels.clear()),
+            Some(Unfit::Unlabelled),
+        ),
         (
             "a tolerated taint",
             but(node(), |it| it.taints.push(taint(cordon, "", "NoSchedule"))),
@@ -79,22 +99,30 @@ fn a_node_fits_or_has_the_first_of_its_causes() {
         ),
         (
             "a tolerated taint with a value",
-            but(node(), |it| it.taints.push(taint("alert", "yellow", "NoSchedule"))),
+            but(node(), |it| {
+                it.taints.push(taint("alert", "yellow", "NoSchedule"))
+            }),
             None,
         ),
         (
             "another value",
-            but(node(), |it| it.taints.push(taint("alert", "red", "NoSchedule"))),
+            but(node(), |it| {
+                it.taints.push(taint("alert", "red", "NoSchedule"))
+            }),
             Some(Unfit::Tainted),
         ),
         (
             "another effect, and the mildest counts too",
-            but(node(), |it| it.taints.push(taint("alert", "yellow", "PreferNoSchedule"))),
+            but(node(), |it| {
+                it.taints.push(taint("alert", "yellow", "PreferNoSchedule"))
+            }),
             Some(Unfit::Tainted),
         ),
         (
             "Kubernetes' own taint of a silent node",
-            but(node(), |it| it.taints.push(taint(unreachable, "", "NoExecute"))),
+            but(node(), |it| {
+                it.taints.push(taint(unreachable, "", "NoExecute"))
+            }),
             Some(Unfit::NodeNotReady),
         ),
         (
@@ -131,7 +159,11 @@ fn pods_make_a_node_fit() {
             vec![but(pod(), |it| it.node = "defiant".into())],
             Some(Unfit::NoPod),
         ),
-        ("going", vec![but(pod(), |it| it.deleting = true)], Some(Unfit::NoPod)),
+        (
+            "going",
+            vec![but(pod(), |it| it.deleting = true)],
+            Some(Unfit::NoPod),
+        ),
         (
             "not ready",
             vec![but(pod(), |it| it.ready = false)],
@@ -167,7 +199,9 @@ fn an_empty_rule_takes_every_ready_node_and_a_namespace_alone_any_pod_of_it() {
     let rule = Rule::default();
     assert_eq!(rule.unfit(&node(), []), None);
     assert!(!rule.asks_for_pods() && !rule.selects_pod(&pod()));
-    let tainted = but(node(), |it| it.taints.push(taint("alert", "", "NoSchedule")));
+    let tainted = but(node(), |it| {
+        it.taints.push(taint("alert", "", "NoSchedule"))
+    });
     assert_eq!(rule.unfit(&tainted, []), Some(Unfit::Tainted));
 
     let rule = Rule {

@@ -98,7 +98,11 @@ impl Account {
         self.asked = Some(begun);
         self.trouble = None;
         self.tries = Tries::default();
-        self.looks = if eager { self.looks.saturating_add(1) } else { 0 };
+        self.looks = if eager {
+            self.looks.saturating_add(1)
+        } else {
+            0
+        };
         self.answered(now);
         begun
     }

@@ -27,8 +27,8 @@ use crate::nodepool::{
     retry::{Tries, after},
 };
 
-/// How long an address that was entered may be missing in what the caller tells of the
-/// specification, before somebody else must have removed it.
+/// When the caller tells a specification without an address that was entered so long ago,
+/// somebody must have removed it; before, it may just be an old one.
 const UNSEEN: Duration = Duration::from_mins(10);
 
 /// The purchase under way.
@@ -105,7 +105,6 @@ impl Pool {
 
     /// Goes on with the purchase, or begins one.
     pub(super) fn buy(&mut self, agenda: &mut Agenda) -> Option<Call> {
-        self.entered_is_seen(agenda);
         let wants = self.missing() > 0 && !self.spec.reclaims;
         if !wants {
             self.is_not_wanted();
@@ -378,17 +377,6 @@ impl Pool {
             for address in self.addresses.values_mut() {
                 address.fresh = false;
             }
-        }
-    }
-
-    /// Entered addresses that nobody has seen for long were removed by somebody.
-    fn entered_is_seen(&mut self, agenda: &mut Agenda) {
-        let count = self.buying.entered.len();
-        self.buying
-            .entered
-            .retain(|_, at| !agenda.due(after(*at, UNSEEN)));
-        if self.buying.entered.len() != count {
-            self.arrange();
         }
     }
 }

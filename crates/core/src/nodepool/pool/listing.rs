@@ -52,7 +52,7 @@ impl Pool {
         let ips: Vec<IpAddr> = self.addresses.keys().copied().collect();
         for ip in ips {
             match self.judge(ip, begun) {
-                Verdict::Ignore => {}
+                Verdict::Ignore => self.learn(ip),
                 Verdict::Done => {
                     // What had no answer was never counted.
                     if self.is_unclear(ip) {
@@ -101,14 +101,29 @@ impl Pool {
             Stage::Called => Verdict::Ignore,
             Stage::Pending { .. } if agrees && !is_busy => Verdict::Done,
             Stage::Pending { .. } => Verdict::Ignore,
-            Stage::Unclear { .. } if agrees && !is_busy => Verdict::Done,
+            // An address may be on no server for other reasons, and the order still come.
+            Stage::Unclear { .. } if agrees && !is_busy && order.target.is_some() => Verdict::Done,
             Stage::Unclear { since } if begun.at >= after(since, SETTLE) && !is_busy => {
-                Verdict::NotDone
+                if agrees {
+                    Verdict::Done
+                } else {
+                    Verdict::NotDone
+                }
             }
             Stage::Unclear { .. } => Verdict::Ignore,
             Stage::Settling { .. } if agrees => Verdict::Settled,
             Stage::Settling { since, .. } if begun.at >= after(since, SETTLE) => Verdict::Mismatch,
             Stage::Settling { .. } => Verdict::Doubt,
+        }
+    }
+
+    /// After a restart, an address whose order is still under way is at least somewhere.
+    fn learn(&mut self, ip: IpAddr) {
+        if let Some(address) = self.addresses.get_mut(&ip)
+            && address.place == Place::Unknown
+            && let Some(entry) = self.account.listed.get(&ip)
+        {
+            address.place = Place::of(entry.server.as_ref());
         }
     }
 

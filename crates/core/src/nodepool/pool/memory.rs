@@ -28,7 +28,8 @@ pub struct Memory {
 pub struct Pending {
     /// Where the address shall be; none when it shall be nowhere.
     pub server: Option<Server>,
-    /// The cloud's name of the order.
+    /// The cloud's name of the order; empty when there was no answer, so that nobody knows
+    /// whether it was taken.
     pub handle: String,
 }
 

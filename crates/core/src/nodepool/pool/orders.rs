@@ -45,10 +45,11 @@ impl Pool {
             if *checking {
                 continue;
             }
-            if agenda.due(after(began, FORGOTTEN)) {
+            if handle.is_empty() || agenda.due(after(began, FORGOTTEN)) {
                 order.stage = Stage::Unclear { since: agenda.now };
                 address.changed = changed;
-                self.memory.pending.remove(ip);
+                let server = order.target.clone();
+                self.memory.pending.insert(*ip, nameless(server));
                 self.account.look_at_once();
             } else if agenda.is_over(looks.next) && is_open {
                 *checking = true;
@@ -71,8 +72,7 @@ impl Pool {
     ) {
         let address = self.addresses.get_mut(&ip);
         let order = address.and_then(|it| it.order.as_mut());
-        let Some(order) = order.filter(|it| it.is_called() && it.target.as_ref() == target)
-        else {
+        let Some(order) = order.filter(|it| it.is_called() && it.target.as_ref() == target) else {
             return;
         };
         match answer {
@@ -146,7 +146,10 @@ impl Pool {
                 | Class::Unauthorized
                 | Class::Unavailable
                 | Class::Unclear => {
-                    looks.refused(&refusal, now);
+                    // The order goes on, whatever is wrong with the question.
+                    let asked = refusal.retry_after;
+                    let soon = Refusal::new(Class::Unavailable, "").after(asked);
+                    looks.refused(&soon, now);
                 }
             },
             Answer::Listed(_) | Answer::Taken(_) | Answer::Bought(_) => {
@@ -215,13 +218,14 @@ impl Pool {
 
     /// There is no answer to an order, or none any more.
     fn unclear(&mut self, ip: IpAddr, now: Timestamp) {
-        self.memory.pending.remove(&ip);
         let changed = self.tick(now);
         let Some(address) = self.addresses.get_mut(&ip) else {
             return;
         };
         if let Some(order) = &mut address.order {
             order.stage = Stage::Unclear { since: now };
+            let server = order.target.clone();
+            self.memory.pending.insert(ip, nameless(server));
             // It may have been done: the next one keeps its distance.
             if order.target.is_some() {
                 self.assigned = Some(now);
@@ -287,6 +291,14 @@ impl Pool {
             }
         };
         address.show(refusal.class.reason(), format!("{what}: {refusal}"), until);
+    }
+}
+
+/// An order without an answer, as the next process has to know it.
+fn nameless(server: Option<Server>) -> Pending {
+    Pending {
+        server,
+        handle: String::new(),
     }
 }
 

@@ -34,6 +34,13 @@ impl Pool {
         if self.nodes.is_none() || self.account.heard.is_none() || !self.account.is_open(agenda) {
             return calls;
         }
+        // Where addresses push each other off, one that is on its way to nobody knows where
+        // may go to any server.
+        let mut own = self.addresses.values();
+        let is_stray = own.any(|it| it.busy && it.order.is_none());
+        if self.spec.capabilities.displaces && is_stray {
+            return calls;
+        }
         for family in [Family::V4, Family::V6] {
             let usable = self.usable(family, agenda);
             if usable.is_empty() {
@@ -44,7 +51,7 @@ impl Pool {
                 if !self.has_cooled_off(agenda) {
                     return calls;
                 }
-                if self.spec.capabilities.displaces && !self.is_list_fresh(agenda.now) {
+                if self.spec.capabilities.displaces && !self.is_room_known(agenda.now) {
                     self.account.look_at_once();
                     return calls;
                 }
@@ -136,12 +143,13 @@ impl Pool {
         usable
     }
 
-    /// Whether an earlier one of the list is on the same node.
+    /// Whether an earlier one of the list is on the same node. One that is only on its way
+    /// there may never arrive.
     fn is_surplus(&self, index: usize, server: &str, kind: Family) -> bool {
         let mut earlier = self.enabled()[..index].iter();
         earlier.any(|ip| {
-            let seat = self.addresses.get(ip).and_then(Address::seat);
-            family(*ip) == kind && seat.is_some_and(|it| it == server)
+            let holder = self.addresses.get(ip).and_then(Address::held_by);
+            family(*ip) == kind && holder.is_some_and(|it| it == server)
         })
     }
 
@@ -171,7 +179,8 @@ impl Pool {
         agenda.is_over(last) && !orders.any(Order::is_called)
     }
 
-    fn is_list_fresh(&self, now: Timestamp) -> bool {
+    /// Whether one may believe that a server without an address will have none.
+    fn is_room_known(&self, now: Timestamp) -> bool {
         let heard = self.account.heard;
         heard.is_some_and(|at| after(at, FRESH) >= now)
     }

@@ -39,10 +39,30 @@ fn records_become_what_is_wanted_with_the_fewest_changes() {
     }];
     let cases: [(&str, &[Existing<u32>], &str, Vec<Change<u32>>); 10] = [
         ("already right", &two, "192.0.2.1 192.0.2.2", vec![]),
-        ("one says something else", &two, "192.0.2.1 192.0.2.9", vec![edit(2, "192.0.2.9")]),
-        ("one more", &two, "192.0.2.1 192.0.2.2 192.0.2.3", vec![create("192.0.2.3")]),
-        ("one less", &two, "192.0.2.2", vec![Change::Delete { id: 1 }]),
-        ("none at all", &two, "", vec![Change::Delete { id: 1 }, Change::Delete { id: 2 }]),
+        (
+            "one says something else",
+            &two,
+            "192.0.2.1 192.0.2.9",
+            vec![edit(2, "192.0.2.9")],
+        ),
+        (
+            "one more",
+            &two,
+            "192.0.2.1 192.0.2.2 192.0.2.3",
+            vec![create("192.0.2.3")],
+        ),
+        (
+            "one less",
+            &two,
+            "192.0.2.2",
+            vec![Change::Delete { id: 1 }],
+        ),
+        (
+            "none at all",
+            &two,
+            "",
+            vec![Change::Delete { id: 1 }, Change::Delete { id: 2 }],
+        ),
         ("from nothing", &[], "192.0.2.1", vec![create("192.0.2.1")]),
         (
             "another lifetime",

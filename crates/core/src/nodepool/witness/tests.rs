@@ -18,7 +18,9 @@ fn nodes(heard: &[(&str, Option<i64>, Option<i64>)]) -> BTreeMap<String, Evidenc
 }
 
 fn judge(nodes: &BTreeMap<String, Evidence>, now: i64) -> Vec<(String, Witness)> {
-    dead(nodes, &Patience::default(), at(now)).into_iter().collect()
+    dead(nodes, &Patience::default(), at(now))
+        .into_iter()
+        .collect()
 }
 
 #[test]
@@ -45,7 +47,10 @@ fn another_agent_is_a_quicker_witness_if_it_is_heard_itself() {
         node.unreached = BTreeMap::from([(by.to_owned(), at(since))]);
         judge(&nodes, 6)
     };
-    assert_eq!(report("b", 3), [("a".to_owned(), Witness::Agent("b".into()))]);
+    assert_eq!(
+        report("b", 3),
+        [("a".to_owned(), Witness::Agent("b".into()))]
+    );
     assert_eq!(report("b", 4), [], "not for long enough");
     assert_eq!(report("c", 1), [], "the witness is silent itself");
     assert_eq!(report("x", 1), [], "nobody knows the witness");
@@ -54,7 +59,11 @@ fn another_agent_is_a_quicker_witness_if_it_is_heard_itself() {
 #[test]
 fn a_rolling_restart_of_agents_moves_nothing() {
     // Kubelets go on renewing, and the nodes can be reached.
-    let mut all = nodes(&[("a", Some(0), Some(0)), ("b", Some(0), Some(0)), ("c", Some(0), Some(0))]);
+    let mut all = nodes(&[
+        ("a", Some(0), Some(0)),
+        ("b", Some(0), Some(0)),
+        ("c", Some(0), Some(0)),
+    ]);
     let names = ["a", "b", "c"];
     for second in 0..90 {
         let restarting = names[usize::try_from(second / 30).expect("small")];
@@ -77,7 +86,11 @@ fn one_witness_is_none_and_without_agents_there_is_no_verdict() {
     let silent = nodes(&[("a", Some(0), None), ("b", Some(100), Some(100))]);
     assert_eq!(judge(&silent, 100), [], "nobody else says so");
     let without = nodes(&[("a", None, Some(0)), ("b", Some(100), Some(100))]);
-    assert_eq!(judge(&without, 100), [], "there is no agent, or it has said goodbye");
+    assert_eq!(
+        judge(&without, 100),
+        [],
+        "there is no agent, or it has said goodbye"
+    );
 }
 
 #[test]

@@ -43,11 +43,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
         return Err("only letters, digits, '-', '_' and '.' may stand in it");
     }
     let edges = [name.bytes().next(), name.bytes().next_back()];
-    if !edges
-        .iter()
-        .flatten()
-        .all(u8::is_ascii_alphanumeric)
-    {
+    if !edges.iter().flatten().all(u8::is_ascii_alphanumeric) {
         return Err("it has to begin and end with a letter or digit");
     }
     Ok(())

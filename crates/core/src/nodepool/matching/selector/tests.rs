@@ -92,7 +92,10 @@ fn what_kubernetes_refuses_is_refused_with_the_place() {
         ("a/", "the name is empty"),
         ("A.b/c", "not a lower case domain name"),
         ("a..b/c", "not a lower case domain name"),
-        ("a=b/c", "\"b/c\" is not a label value (of key \"a\"): only letters"),
+        (
+            "a=b/c",
+            "\"b/c\" is not a label value (of key \"a\"): only letters",
+        ),
         ("a in (b,-c)", "\"-c\" is not a label value"),
         ("ä=b", "only letters"),
         (&long, "it has more than 63 characters"),
