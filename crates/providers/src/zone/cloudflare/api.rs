@@ -5,7 +5,10 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::http::{Http, Request, Response};
+use crate::{
+    cloud::query::with_query,
+    http::{Http, Request, Response},
+};
 
 /// How many records are asked for at once.
 const PER_PAGE: usize = 100;
@@ -72,8 +75,14 @@ impl Api {
     pub async fn records(&self, zone: &str, name: &str) -> Result<Vec<Record>, Refusal> {
         let mut all = Vec::new();
         for number in 1..=PAGES {
-            let path =
-                format!("/zones/{zone}/dns_records?name={name}&page={number}&per_page={PER_PAGE}");
+            let path = with_query(
+                &format!("/zones/{zone}/dns_records"),
+                &[
+                    ("name", name),
+                    ("page", &number.to_string()),
+                    ("per_page", &PER_PAGE.to_string()),
+                ],
+            );
             let answer = self.http.send(Request::new(Method::GET, path)).await?;
             let page: Page = good(&answer)?.json()?;
             all.extend(page.result);
