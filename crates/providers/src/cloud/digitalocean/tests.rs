@@ -139,7 +139,7 @@ impl ips::Scene for Scene {
 
     fn stranger(&self) -> Option<(Arc<dyn FloatingIps>, String)> {
         let token = "dop_v1_of_nobody";
-        let client = DigitalOcean::new(http(&self.proxy.url(), token), Options::default());
+        let client = DigitalOcean::new(http(&self.proxy.url(), token), self.client.options.clone());
         Some((Arc::new(client), token.to_owned()))
     }
 }
