@@ -229,13 +229,12 @@ impl Response {
     /// When the server wants to be asked again.
     pub fn retry_after(&self) -> Option<Duration> {
         let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-        let wait = match text.parse::<u64>() {
-            Ok(seconds) => Duration::from_secs(seconds),
-            Err(_) => {
-                let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-                let wait = at.duration_since(Timestamp::now());
-                Duration::try_from(wait).unwrap_or_default()
-            }
+        let wait = if let Ok(seconds) = text.parse() {
+            Duration::from_secs(seconds)
+        } else {
+            let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+            let wait = at.duration_since(Timestamp::now());
+            Duration::try_from(wait).unwrap_or_default()
         };
         Some(wait.min(LONGEST_WAIT))
     }

@@ -76,6 +76,10 @@ impl Report {
     /// # Panics
     /// With the report, if a check failed or none has passed.
     #[track_caller]
+    #[expect(
+        clippy::return_self_not_must_use,
+        reason = "printing it is one more service"
+    )]
     pub fn conclude(self) -> Self {
         assert!(self.failed().is_empty() && self.passed() > 0, "{self}");
         self
@@ -87,6 +91,10 @@ impl Report {
     /// # Panics
     /// With the report, if others did not run or a check failed.
     #[track_caller]
+    #[expect(
+        clippy::return_self_not_must_use,
+        reason = "printing it is one more service"
+    )]
     pub fn conclude_without(self, expected: &[&str]) -> Self {
         assert_eq!(self.left_out(), expected, "{self}");
         self.conclude()

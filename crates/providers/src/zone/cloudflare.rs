@@ -171,7 +171,8 @@ impl Cloudflare {
             id: record.id,
         });
         let plan = Plan::new(existing.collect(), &wanted.addresses);
-        if !kept && !(plan.is_empty() && wanted.addresses.is_empty()) {
+        let nothing = plan.is_empty() && wanted.addresses.is_empty();
+        if !kept && !nothing {
             self.claim(zone, name, &wanted.owner).await?;
         }
         if plan.is_empty() {
@@ -185,9 +186,10 @@ impl Cloudflare {
         let kept = plan::ours(&notes, owner, name)?.is_some();
         let addresses = self.addresses(zone, name).await?;
         if !kept {
-            return match addresses.is_empty() {
-                true => Ok(()),
-                false => Err(plan::unkept(name)),
+            return if addresses.is_empty() {
+                Ok(())
+            } else {
+                Err(plan::unkept(name))
             };
         }
         let addresses = addresses.into_iter().map(|(_, record)| record.id);

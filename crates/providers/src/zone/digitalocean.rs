@@ -173,7 +173,8 @@ impl DigitalOceanDns {
             right: record.ttl == wanted.ttl,
         });
         let plan = Plan::new(existing.collect(), &wanted.addresses);
-        if !kept && !(plan.is_empty() && wanted.addresses.is_empty()) {
+        let nothing = plan.is_empty() && wanted.addresses.is_empty();
+        if !kept && !nothing {
             self.claim(&place, &wanted.owner).await?;
         }
         let body = |ip: IpAddr| json!({"type": plan::kind(ip), "name": place.name, "data": ip, "ttl": wanted.ttl});
@@ -197,9 +198,10 @@ impl DigitalOceanDns {
         let kept = plan::ours(&notes, owner, &place.full)?.is_some();
         let addresses = self.addresses(&place).await?;
         if !kept {
-            return match addresses.is_empty() {
-                true => Ok(()),
-                false => Err(plan::unkept(&place.full)),
+            return if addresses.is_empty() {
+                Ok(())
+            } else {
+                Err(plan::unkept(&place.full))
             };
         }
         for (_, record) in addresses {

@@ -125,9 +125,8 @@ impl Account {
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(());
         }
-        let refusal = match api::good(&answer, Class::AddressUnknown) {
-            Ok(_) => return Ok(()),
-            Err(refusal) => refusal,
+        let Err(refusal) = api::good(&answer, Class::AddressUnknown) else {
+            return Ok(());
         };
         if answer.status == StatusCode::UNPROCESSABLE_ENTITY {
             // So it says while an action is under way.

@@ -84,22 +84,20 @@ impl Api {
             let items = body
                 .get_mut(key)
                 .map(serde_json::Value::take)
-                .ok_or_else(|| senseless(format!("{key:?} is missing")))?;
-            let items: Vec<T> =
-                serde_json::from_value(items).map_err(|error| senseless(error.to_string()))?;
+                .ok_or_else(|| senseless(format_args!("{key:?} is missing")))?;
+            let items: Vec<T> = serde_json::from_value(items).map_err(senseless)?;
             all.extend(items);
-            let page: Page =
-                serde_json::from_value(body).map_err(|error| senseless(error.to_string()))?;
+            let page: Page = serde_json::from_value(body).map_err(senseless)?;
             if page.links.pages.and_then(|pages| pages.next).is_none() {
                 return Ok(Some(all));
             }
         }
-        Err(senseless("the list has no end".to_owned()))
+        Err(senseless("the list has no end"))
     }
 }
 
 /// A list that cannot be read. Nothing was done.
-fn senseless(words: String) -> Refusal {
+fn senseless(words: impl std::fmt::Display) -> Refusal {
     Refusal::new(
         Class::Unavailable,
         format!("the answer makes no sense: {words}"),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use floe_core::nodepool::cloud::{Class, Refusal};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// The two products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,8 @@ pub struct Address {
 #[derive(Debug, Deserialize)]
 pub struct ReservedIp {
     ip: IpAddr,
-    /// Null when it is on no droplet. It is left out for whoever may not read droplets.
-    #[serde(default, deserialize_with = "present")]
-    droplet: Option<Option<Droplet>>,
+    #[serde(default, deserialize_with = "holder")]
+    droplet: Holder,
     #[serde(default)]
     locked: bool,
     #[serde(default)]
@@ -48,6 +47,16 @@ pub struct ReservedIpv6 {
 #[derive(Debug, Deserialize)]
 struct Droplet {
     id: u64,
+}
+
+/// Who has an address.
+#[derive(Debug, Default)]
+enum Holder {
+    /// It is not said: so it is for whoever may not read droplets.
+    #[default]
+    Unsaid,
+    Nobody,
+    Droplet(u64),
 }
 
 /// An address that was asked for by itself, under any of its names.
@@ -86,14 +95,18 @@ impl TryFrom<ReservedIp> for Address {
     type Error = Refusal;
 
     fn try_from(found: ReservedIp) -> Result<Self, Refusal> {
-        // Taken for free, an address that is in use would be given to another.
-        let droplet = found.droplet.ok_or_else(|| {
-            let words = "it does not say on which droplets addresses are; has the token the scope droplet:read?";
-            Refusal::new(Class::Unauthorized, words)
-        })?;
+        let droplet = match found.droplet {
+            Holder::Nobody => None,
+            Holder::Droplet(id) => Some(id),
+            // Taken for free, an address that is in use would be given to another.
+            Holder::Unsaid => {
+                let words = "it does not say on which droplets addresses are; has the token the scope droplet:read?";
+                return Err(Refusal::new(Class::Unauthorized, words));
+            }
+        };
         Ok(Self {
             ip: found.ip,
-            droplet: droplet.map(|droplet| droplet.id),
+            droplet,
             locked: found.locked,
             project: found.project_id.filter(|id| !id.is_empty()),
         })
@@ -133,10 +146,7 @@ impl Created {
 }
 
 /// Tells a field that is null from one that is left out.
-fn present<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    Option::deserialize(deserializer).map(Some)
+fn holder<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Holder, D::Error> {
+    let droplet: Option<Droplet> = Option::deserialize(deserializer)?;
+    Ok(droplet.map_or(Holder::Nobody, |droplet| Holder::Droplet(droplet.id)))
 }

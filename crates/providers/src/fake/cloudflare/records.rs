@@ -151,9 +151,9 @@ impl Zone {
 
     /// What a record becomes, or why not.
     fn complete(&self, id: &str, old: &Value, new: &Value) -> Result<Value, Refused> {
-        let field = |name: &str| match &new[name] {
-            Value::Null => old[name].clone(),
-            given => given.clone(),
+        let field = |name: &str| {
+            let given = &new[name];
+            if given.is_null() { &old[name] } else { given }.clone()
         };
         let text = |name: &str, words| {
             let value = field(name);

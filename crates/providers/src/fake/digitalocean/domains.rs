@@ -64,9 +64,9 @@ async fn all(
 
 /// What a record becomes, or why not.
 fn complete(id: u64, old: &Value, new: &Value) -> Result<Value, &'static str> {
-    let field = |name: &str| match &new[name] {
-        Value::Null => old[name].clone(),
-        given => given.clone(),
+    let field = |name: &str| {
+        let given = &new[name];
+        if given.is_null() { &old[name] } else { given }.clone()
     };
     let kind = field("type");
     let kind = kind.as_str().ok_or("Type is missing.")?;
