@@ -119,3 +119,45 @@ impl fmt::Display for Report {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(checks: &[(&str, Checked)]) -> Report {
+        let mut report = Report::new("a cloud");
+        for (name, checked) in checks {
+            report.add(name, checked.clone());
+        }
+        report
+    }
+
+    #[test]
+    fn what_did_not_run_is_named_with_its_reason() {
+        let report = report(&[("it_lists", Ok(())), ("it_buys", Err(cannot("no shop")))]);
+        let text = report.conclude_without(&["it buys"]).to_string();
+        assert_eq!(
+            text,
+            "a cloud: 1 passed\n  ok          it lists\n  cannot run  it buys: no shop\n"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "FAILED      it buys: twice")]
+    fn a_failure_fails() {
+        let failed = Err("twice".to_owned().into());
+        report(&[("it_lists", Ok(())), ("it_buys", failed)]).conclude();
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot run  it buys")]
+    fn what_drops_out_unseen_fails() {
+        report(&[("it_lists", Ok(())), ("it_buys", Err(cannot("no shop")))]).conclude_without(&[]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a cloud: 0 passed")]
+    fn a_suite_in_which_nothing_ran_fails() {
+        report(&[("it_buys", Err(cannot("no shop")))]).conclude();
+    }
+}

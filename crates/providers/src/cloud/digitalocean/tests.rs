@@ -1,3 +1,5 @@
+mod liars;
+
 use std::{sync::Arc, time::Duration};
 
 use super::*;
@@ -10,6 +12,8 @@ use crate::{
     http::Secret,
 };
 
+use liars::Lie;
+
 const TOKEN: &str = "dop_v1_of_the_test";
 
 /// An account on a fake, behind a proxy.
@@ -17,6 +21,8 @@ struct Scene {
     fake: FakeDigitalOcean,
     proxy: Proxy,
     client: DigitalOcean,
+    /// In what the client is not what it should be.
+    lie: Option<Lie>,
 }
 
 fn http(url: &str, token: &str) -> Http {
@@ -49,6 +55,7 @@ impl Scene {
             fake,
             proxy,
             client,
+            lie: None,
         }
     }
 
@@ -63,7 +70,10 @@ impl ips::Scene for Scene {
     }
 
     fn ips(&self) -> &dyn FloatingIps {
-        &self.client
+        match self.lie {
+            None => &self.client,
+            Some(_) => self,
+        }
     }
 
     fn proxy(&self) -> &Proxy {
