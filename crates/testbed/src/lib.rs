@@ -26,6 +26,7 @@ pub mod leftovers;
 pub mod netns;
 pub mod packages;
 pub mod progress;
+pub mod python;
 pub mod registry;
 pub mod schemathesis;
 pub mod supervisor;
