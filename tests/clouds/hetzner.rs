@@ -108,7 +108,9 @@ impl Scene for Project {
 
     fn vanish<'a>(&'a self, server: &'a str) -> Option<Deed<'a, ()>> {
         Some(Box::pin(async move {
-            let id = server.strip_prefix("hcloud://").and_then(|id| id.parse().ok());
+            let id = server
+                .strip_prefix("hcloud://")
+                .and_then(|id| id.parse().ok());
             self.fake.tell(Order::RemoveServer(id.ok_or("no id")?));
             Ok(())
         }))
@@ -145,7 +147,10 @@ async fn hetzner_passes_the_suite() {
 #[ignore = "one of the clouds: cargo xtask test --only clouds"]
 async fn hetzner_passes_the_suite_of_faults() {
     let project = Project::new().await;
-    println!("{}", faults::every_cloud(&project).await.conclude_without(&[]));
+    println!(
+        "{}",
+        faults::every_cloud(&project).await.conclude_without(&[])
+    );
 }
 
 /// The fake is ours, and could be wrong in the same way as the client. Hetzner's own client

@@ -140,7 +140,10 @@ async fn openstack_passes_the_suites() {
     let cloud = Cloud::new().await;
     let report = ips::every_cloud(&cloud).await;
     println!("{}", report.conclude_without(&WITHOUT));
-    println!("{}", faults::every_cloud(&cloud).await.conclude_without(&[]));
+    println!(
+        "{}",
+        faults::every_cloud(&cloud).await.conclude_without(&[])
+    );
     of_several_ports_the_routed_one_is_used(&cloud).await;
     a_list_has_all_pages_and_nothing_of_other_projects(&cloud).await;
 }
@@ -191,7 +194,11 @@ async fn a_list_has_all_pages_and_nothing_of_other_projects(cloud: &Cloud) {
     let before = cloud.proxy.seen().len();
     let listed = cloud.client.list().await.unwrap();
     assert_eq!(listed.len(), cloud.made.addresses.len() + 12);
-    assert_eq!(cloud.proxy.seen().len() - before, 2, "one call for each page");
+    assert_eq!(
+        cloud.proxy.seen().len() - before,
+        2,
+        "one call for each page"
+    );
     let other: Arc<dyn FloatingIps> = Arc::new(client(&cloud.proxy.url(), "another"));
     assert_eq!(other.list().await.unwrap().len(), 12);
 }

@@ -5,6 +5,7 @@
 //! orders are done when they are answered. Who bought an address stands in its description,
 //! which is written together with it.
 
+mod api;
 mod errors;
 pub mod keystone;
 mod ports;
@@ -20,21 +21,18 @@ use std::{
 };
 
 use floe_core::nodepool::cloud::{Capabilities, Class, Listed, Mark, Progress, Refusal, Taken};
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::{Value, json};
 
-use super::query::{Environment, with_query};
+use super::query::Environment;
 use crate::{
     floating::{FloatingIps, Reply},
-    http::{Request, Response},
+    http::Request,
 };
-use keystone::{Door, Session};
+use api::Api;
 use ports::Target;
 use settings::{Entry, Settings};
-use wire::{FloatingIp, Kind, Network, One, Port, Router, is_machine};
-
-/// How much is asked for at once. Servers may give less.
-const PER_PAGE: &str = "500";
+use wire::{FloatingIp, Network, One, Port, Router, is_machine};
 
 /// How many ids fit into one query.
 const IDS_AT_ONCE: usize = 50;
@@ -42,7 +40,7 @@ const IDS_AT_ONCE: usize = 50;
 /// The floating IPs of a project.
 #[derive(Clone, Debug)]
 pub struct Neutron {
-    door: Arc<Door>,
+    api: Api,
     /// Nobody may tell us who we are, so we have to say whose things are.
     says_project: bool,
     provider: String,
@@ -71,19 +69,19 @@ impl Neutron {
     pub fn new(settings: Settings) -> Result<Self, String> {
         Ok(Self {
             says_project: matches!(settings.entry, Entry::Open { .. }),
-            door: Arc::new(Door::new(settings.entry)?),
+            api: Api::new(settings.entry)?,
             provider: settings.provider,
             servers: Arc::default(),
         })
     }
 
     async fn all(&self) -> Result<Vec<Listed>, Refusal> {
-        let mut all: Vec<FloatingIp> = self.pages("/v2.0/floatingips", &[]).await?;
+        let mut all: Vec<FloatingIp> = self.api.pages("/v2.0/floatingips", &[]).await?;
         self.add_details(&mut all).await?;
         Ok(all
             .iter()
             .map(|one| Listed {
-                ip: one.floating_ip_address,
+                ip: one.address,
                 server: self.holder(one),
                 busy: false,
                 mark: one.mark(),
@@ -101,7 +99,7 @@ impl Neutron {
         let mut ports = BTreeMap::new();
         for some in unknown.chunks(IDS_AT_ONCE) {
             let pairs: Vec<_> = some.iter().map(|id| ("id", id.as_str())).collect();
-            let found: Vec<Port> = self.pages("/v2.0/ports", &pairs).await?;
+            let found: Vec<Port> = self.api.pages("/v2.0/ports", &pairs).await?;
             ports.extend(found.into_iter().map(|port| (port.id.clone(), port)));
         }
         for one in all.iter_mut().filter(|one| one.port_details.is_none()) {
@@ -133,8 +131,8 @@ impl Neutron {
     async fn find(&self, ip: IpAddr) -> Result<FloatingIp, Refusal> {
         let text = ip.to_string();
         let pairs = [("floating_ip_address", text.as_str())];
-        let mut found: Vec<FloatingIp> = self.pages("/v2.0/floatingips", &pairs).await?;
-        found.retain(|one| one.floating_ip_address == ip);
+        let mut found: Vec<FloatingIp> = self.api.pages("/v2.0/floatingips", &pairs).await?;
+        found.retain(|one| one.address == ip);
         match found.as_slice() {
             [] => {
                 let words = format!("the project has no floating IP {ip}");
@@ -170,7 +168,10 @@ impl Neutron {
 
     /// The address of a server that a floating IP is to lead to.
     async fn target(&self, server: &str, floating: &FloatingIp) -> Result<Target, Refusal> {
-        let ports: Vec<Port> = self.pages("/v2.0/ports", &[("device_id", server)]).await?;
+        let ports: Vec<Port> = self
+            .api
+            .pages("/v2.0/ports", &[("device_id", server)])
+            .await?;
         let targets = ports::targets(server, &ports)?;
         // Where it is already, it was put by somebody who knew.
         let there = |target: &&Target| {
@@ -190,7 +191,7 @@ impl Neutron {
 
     /// The subnets that a router connects with a network outside.
     async fn routed(&self, network: &str) -> Result<BTreeSet<String>, Refusal> {
-        let routers: Vec<Router> = self.pages("/v2.0/routers", &[]).await?;
+        let routers: Vec<Router> = self.api.pages("/v2.0/routers", &[]).await?;
         let leads_out = |router: &Router| {
             let gateway = router.external_gateway_info.as_ref();
             gateway.is_some_and(|gateway| gateway.network_id == network)
@@ -198,7 +199,7 @@ impl Neutron {
         let mut subnets = BTreeSet::new();
         for router in routers.iter().filter(|router| leads_out(router)) {
             let pairs = [("device_id", router.id.as_str())];
-            let ports: Vec<Port> = self.pages("/v2.0/ports", &pairs).await?;
+            let ports: Vec<Port> = self.api.pages("/v2.0/ports", &pairs).await?;
             let inside = ports
                 .iter()
                 .filter(|port| port.device_owner != "network:router_gateway");
@@ -220,6 +221,7 @@ impl Neutron {
     async fn update(&self, floating: &FloatingIp, body: &Value) -> Result<Taken, Refusal> {
         let path = format!("/v2.0/floatingips/{}", floating.id);
         let answer = self
+            .api
             .send(Request::new(Method::PUT, path).json(body))
             .await?;
         answer.json::<One>()?;
@@ -234,26 +236,26 @@ impl Neutron {
         let text = mark.text();
         // The same purchase may have been made by an order whose answer was lost.
         let pairs = [("description", text.as_str())];
-        let before: Vec<FloatingIp> = self.pages("/v2.0/floatingips", &pairs).await?;
+        let before: Vec<FloatingIp> = self.api.pages("/v2.0/floatingips", &pairs).await?;
         let same = |one: &&FloatingIp| one.mark().as_ref() == Some(mark);
         if let Some(one) = before.iter().find(same) {
-            return Ok(one.floating_ip_address);
+            return Ok(one.address);
         }
         let network = self.network(region).await?;
         let mut wanted = json!({ "floating_network_id": network, "description": text });
         if self.says_project {
-            wanted["tenant_id"] = json!(self.door.session().await?.project);
+            wanted["tenant_id"] = json!(self.api.project().await?);
         }
         let request =
             Request::new(Method::POST, "/v2.0/floatingips").json(&json!({ "floatingip": wanted }));
-        let bought: One = self.send(request).await?.json()?;
-        Ok(bought.floatingip.floating_ip_address)
+        let bought: One = self.api.send(request).await?.json()?;
+        Ok(bought.floatingip.address)
     }
 
     /// The network outside that a region names, by its name or its id.
     async fn network(&self, region: &str) -> Result<String, Refusal> {
         let pairs = [("router:external", "True")];
-        let networks: Vec<Network> = self.ask("/v2.0/networks", &pairs).await?;
+        let networks: Vec<Network> = self.api.ask("/v2.0/networks", &pairs).await?;
         let named: Vec<&Network> = networks
             .iter()
             .filter(|network| network.id == region || network.name == region)
@@ -261,10 +263,10 @@ impl Neutron {
         let words = match named.as_slice() {
             [one] => return Ok(one.id.clone()),
             [] => {
-                let names: Vec<&str> = networks.iter().map(|one| one.name.as_str()).collect();
+                let all: Vec<&str> = networks.iter().map(|one| one.name.as_str()).collect();
                 format!(
                     "there is no external network {region:?}; there are: {}",
-                    names.join(", ")
+                    all.join(", ")
                 )
             }
             _ => format!("several external networks are called {region:?}: give the id"),
@@ -283,66 +285,11 @@ impl Neutron {
             return Err(Refusal::new(Class::HeldElsewhere, words));
         }
         let path = format!("/v2.0/floatingips/{}", floating.id);
-        match self.send(Request::new(Method::DELETE, path)).await {
+        match self.api.send(Request::new(Method::DELETE, path)).await {
             Ok(_) => Ok(()),
             Err(refusal) if refusal.class == Class::AddressUnknown => Ok(()),
             Err(refusal) => Err(refusal),
         }
-    }
-
-    /// All objects of the project, page by page.
-    async fn pages<T: Kind>(&self, path: &str, pairs: &[(&str, &str)]) -> Result<Vec<T>, Refusal> {
-        let project = self.door.session().await?.project.clone();
-        let mut pairs = pairs.to_vec();
-        if let Some(project) = &project
-            && T::KEY == FloatingIp::KEY
-        {
-            // An administrator would see those of others too.
-            pairs.push(("project_id", project));
-        }
-        self.ask(path, &pairs).await
-    }
-
-    /// All objects that can be seen, page by page.
-    async fn ask<T: Kind>(&self, path: &str, pairs: &[(&str, &str)]) -> Result<Vec<T>, Refusal> {
-        let mut all: Vec<T> = Vec::new();
-        loop {
-            let mut pairs = pairs.to_vec();
-            pairs.push(("limit", PER_PAGE));
-            if let Some(last) = all.last() {
-                pairs.push(("marker", last.id()));
-            }
-            let request = Request::new(Method::GET, with_query(path, &pairs));
-            let mut page: Value = self.send(request).await?.json()?;
-            let nonsense = || {
-                let words = format!("the answer has no list of {}", T::KEY);
-                Refusal::new(Class::Unavailable, words)
-            };
-            let found: Vec<T> =
-                serde_json::from_value(page[T::KEY].take()).map_err(|_| nonsense())?;
-            let more = page[format!("{}_links", T::KEY)]
-                .as_array()
-                .is_some_and(|links| links.iter().any(|link| link["rel"] == "next"));
-            let empty = found.is_empty();
-            all.extend(found);
-            if !more || empty {
-                return Ok(all);
-            }
-        }
-    }
-
-    /// Sends a request; when its token is not believed, once more with another.
-    async fn send(&self, request: Request) -> Result<Response, Refusal> {
-        let session: Arc<Session> = self.door.session().await?;
-        let mut answer = session.http.send(request.clone()).await?;
-        if answer.status == StatusCode::UNAUTHORIZED && self.door.forget(&session) {
-            let session = self.door.session().await?;
-            answer = session.http.send(request).await?;
-        }
-        if answer.status.is_success() {
-            return Ok(answer);
-        }
-        Err(errors::read(&answer))
     }
 
     /// Nobody panics with the lock; if it happens, the forms stay true.

@@ -4,6 +4,7 @@
 //! It is told what to do by [`FakeHetzner::tell`], or over HTTP by `POST /_fake` with an
 //! [`Order`] as JSON.
 
+mod forms;
 mod objects;
 mod selector;
 mod state;

@@ -1,4 +1,4 @@
-//! Who floe is to an OpenStack, from the variables that all its tools read.
+//! Who floe is to an `OpenStack`, from the variables that all its tools read.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{
     http::Secret,
 };
 
-/// The prefix of `spec.providerID` that the cloud provider of OpenStack writes.
+/// The prefix of `spec.providerID` that the cloud provider of `OpenStack` writes.
 const PROVIDER: &str = "openstack:///";
 
 /// Everything that is set.
@@ -88,7 +88,7 @@ pub enum Domain {
 }
 
 impl Settings {
-    /// What the environment says; `None` when it says nothing of an OpenStack.
+    /// What the environment says; `None` when it says nothing of an `OpenStack`.
     ///
     /// # Errors
     /// When something is missing or cannot be used, by the names of the variables.

@@ -8,7 +8,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 pub struct FloatingIp {
     pub id: String,
-    pub floating_ip_address: IpAddr,
+    #[serde(rename = "floating_ip_address")]
+    pub address: IpAddr,
     pub floating_network_id: String,
     pub port_id: Option<String>,
     pub fixed_ip_address: Option<IpAddr>,

@@ -8,16 +8,13 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Order,
+    forms::{labels_of, now, ok, page, query_of},
     objects::{Action, Effect, Fault, FloatingIp, LOCATIONS, Location, Server},
     selector,
 };
 
 /// How many calls a project has in an hour.
 const CALLS: u64 = 3600;
-
-/// The pages that the API gives when nobody asks for others, and the longest.
-const PER_PAGE: usize = 25;
-const LONGEST_PAGE: usize = 50;
 
 /// What belongs to the token.
 #[derive(Debug, Default)]
@@ -50,7 +47,7 @@ impl Project {
             }
             Order::Hold(hold) => self.hold = hold,
             Order::Finish => self.end_actions(None),
-            Order::Fail(code, message) => self.end_actions(Some((code, message))),
+            Order::Fail(code, message) => self.end_actions(Some(&(code, message))),
             Order::Quota(quota) => self.quota = quota,
             Order::Calls(calls) => self.calls = calls,
         }
@@ -159,9 +156,10 @@ impl Project {
             Some("ipv6") => true,
             Some(_) | None => return Err(Fault::field("type", "must be one of ipv4, ipv6")),
         };
-        let server = match &body["server"] {
-            Value::Null => None,
-            server => Some(self.known_server(server)?),
+        let server = if body["server"].is_null() {
+            None
+        } else {
+            Some(self.known_server(&body["server"])?)
         };
         let location = match (&body["home_location"], server) {
             (Value::Null, Some(_)) => &LOCATIONS[0],
@@ -228,9 +226,10 @@ impl Project {
         if let Some(name) = body["name"].as_str() {
             self.unused(name, id)?;
         }
-        let labels = match &body["labels"] {
-            Value::Null => None,
-            labels => Some(labels_of(labels)?),
+        let labels = if body["labels"].is_null() {
+            None
+        } else {
+            Some(labels_of(&body["labels"])?)
         };
         let one = self.floating_ips.get_mut(&id).expect("it was there");
         if let Some(name) = body["name"].as_str() {
@@ -359,10 +358,10 @@ impl Project {
         shown
     }
 
-    fn end_actions(&mut self, failure: Option<(String, String)>) {
+    fn end_actions(&mut self, failure: Option<&(String, String)>) {
         let running = |action: &&mut Action| action.ended.is_none();
         for action in self.actions.values_mut().filter(running) {
-            let mut failure = failure.clone();
+            let mut failure = failure.cloned();
             if let Effect::Assign(server) = action.effect
                 && !self.servers.contains_key(&server)
             {
@@ -386,74 +385,4 @@ impl Project {
         self.last_id += 1;
         self.last_id
     }
-}
-
-fn ok(body: Value) -> Answer {
-    Ok((StatusCode::OK, Some(body)))
-}
-
-/// One page of many, with what the API says about pages.
-fn page(key: &str, all: Vec<Value>, query: &[(String, String)]) -> Answer {
-    let number = |name| query_of(query, name).and_then(|text| text.parse::<usize>().ok());
-    let per_page = number("per_page")
-        .unwrap_or(PER_PAGE)
-        .clamp(1, LONGEST_PAGE);
-    let page = number("page").unwrap_or(1).max(1);
-    let total = all.len();
-    let last = total.div_ceil(per_page).max(1);
-    let shown: Vec<Value> = all
-        .into_iter()
-        .skip((page - 1) * per_page)
-        .take(per_page)
-        .collect();
-    ok(json!({
-        key: shown,
-        "meta": { "pagination": {
-            "page": page,
-            "per_page": per_page,
-            "previous_page": (page > 1).then(|| page - 1),
-            "next_page": (page < last).then(|| page + 1),
-            "last_page": last,
-            "total_entries": total,
-        }},
-    }))
-}
-
-fn query_of<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    let found = query.iter().find(|(key, _)| key == name);
-    found.map(|(_, value)| value.as_str())
-}
-
-/// Labels as the API takes them: short words that begin and end with a letter or a digit.
-fn labels_of(value: &Value) -> Result<BTreeMap<String, String>, Fault> {
-    let invalid = || Fault::field("labels", "is invalid");
-    let mut labels = BTreeMap::new();
-    let none = serde_json::Map::new();
-    let given = match value {
-        Value::Null => &none,
-        value => value.as_object().ok_or_else(invalid)?,
-    };
-    let word = |text: &str| {
-        let inside = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let outside = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-        text.len() <= 63
-            && text.chars().all(inside)
-            && outside(text.chars().next())
-            && outside(text.chars().last())
-    };
-    for (key, value) in given {
-        let value = value.as_str().ok_or_else(invalid)?;
-        let (prefix, name) = key.split_once('/').unwrap_or(("", key));
-        let prefix_fits = prefix.is_empty() || (prefix.len() <= 253 && prefix != "hetzner.cloud");
-        if !prefix_fits || !word(name) || !(value.is_empty() || word(value)) {
-            return Err(invalid());
-        }
-        labels.insert(key.clone(), value.to_owned());
-    }
-    Ok(labels)
-}
-
-fn now() -> String {
-    let now = Timestamp::now();
-    now.strftime("%Y-%m-%dT%H:%M:%S+00:00").to_string()
 }
