@@ -135,7 +135,7 @@ const WITHOUT: [&str; 3] = [
 ];
 
 #[tokio::test]
-#[ignore = "gets Neutron from PyPI: cargo xtask test --only clouds"]
+#[ignore = "installs Neutron from PyPI"]
 async fn openstack_passes_the_suites() {
     let cloud = Cloud::new().await;
     let report = ips::every_cloud(&cloud).await;

@@ -7,6 +7,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header::RETRY
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
+#[cfg(test)]
+mod tests;
+
+/// How floe introduces itself.
+pub const AGENT: &str = concat!("floe/", env!("CARGO_PKG_VERSION"));
+
 /// How long a call may take in all.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
@@ -14,7 +20,7 @@ pub const LIMIT: Duration = Duration::from_secs(10);
 const LONGEST: usize = 16 << 20;
 
 /// The longest wait that a server can ask for.
-const LONGEST_WAIT: Duration = Duration::from_hours(1);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
 /// A text that nobody sees.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,6 +50,7 @@ pub struct Http {
     client: reqwest::Client,
     base: String,
     headers: HeaderMap,
+    limit: Duration,
 }
 
 /// A request. Its path begins with `/` and is added to the address of the server.
@@ -114,15 +121,22 @@ impl Http {
         }
         let client = reqwest::Client::builder()
             .user_agent(agent)
-            .timeout(LIMIT)
             .redirect(reqwest::redirect::Policy::none())
             .build()
-            .map_err(|error| describe(&error))?;
+            .map_err(|error| describe(&error, LIMIT))?;
         Ok(Self {
             client,
             base: base.to_owned(),
             headers: HeaderMap::new(),
+            limit: LIMIT,
         })
+    }
+
+    /// The same with calls that may take so long in all.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// Sends this header with each request, and shows its value to nobody.
@@ -151,15 +165,13 @@ impl Http {
             .headers(self.headers.clone())
             .headers(request.headers)
             .body(request.body)
+            .timeout(self.limit)
             .send();
-        let mut answer = sent.await.map_err(|error| unanswered(&error, changes))?;
+        let lost = |error: reqwest::Error| unanswered(&error, changes, self.limit);
+        let mut answer = sent.await.map_err(lost)?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         let mut body = Vec::new();
-        while let Some(chunk) = answer
-            .chunk()
-            .await
-            .map_err(|error| unanswered(&error, changes))?
-        {
+        while let Some(chunk) = answer.chunk().await.map_err(lost)? {
             body.extend_from_slice(&chunk);
             if body.len() > LONGEST {
                 let class = if changes {
@@ -230,19 +242,19 @@ impl Response {
 }
 
 /// No answer came: whether anything was done is known only if nobody was reached.
-fn unanswered(error: &reqwest::Error, changes: bool) -> Refusal {
+fn unanswered(error: &reqwest::Error, changes: bool, limit: Duration) -> Refusal {
     let class = if changes && !error.is_connect() && !error.is_builder() {
         Class::Unclear
     } else {
         Class::Unavailable
     };
-    Refusal::new(class, describe(error))
+    Refusal::new(class, describe(error, limit))
 }
 
 /// What went wrong, without the address: queries may be confidential.
-fn describe(error: &reqwest::Error) -> String {
+fn describe(error: &reqwest::Error, limit: Duration) -> String {
     let mut words = if error.is_timeout() {
-        format!("no answer within {} s", LIMIT.as_secs())
+        format!("no answer within {} s", limit.as_secs_f64())
     } else if error.is_connect() {
         "cannot connect".to_owned()
     } else {

@@ -37,3 +37,12 @@ pub(crate) fn secret(environment: Environment<'_>, name: &str) -> Result<Option<
     }
     Ok(Some(Secret::new(&text)))
 }
+
+/// A switch, which is off unless it is set to `true`.
+pub(crate) fn switch(environment: Environment<'_>, name: &str) -> Result<bool, String> {
+    match option(environment, name).as_deref() {
+        None | Some("false" | "0") => Ok(false),
+        Some("true" | "1") => Ok(true),
+        Some(other) => Err(format!("{name}: {other:?} is neither true nor false")),
+    }
+}

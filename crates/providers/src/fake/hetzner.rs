@@ -1,7 +1,7 @@
 //! Hetzner Cloud on a local port: floating IPs, their actions, servers and locations, as
 //! the documentation of the API has them, with its codes and headers.
 //!
-//! It is told what to do by [`FakeHetzner::tell`], or over HTTP by `POST /_fake` with an
+//! It is told what to do by [`FakeHetzner::tell`], or over HTTP by `POST /_fake/script` with an
 //! [`Order`] as JSON.
 
 mod forms;
@@ -118,7 +118,7 @@ async fn answer(
     body: Bytes,
 ) -> Response {
     let mut project = lock(&project);
-    if uri.path() == "/_fake" {
+    if uri.path() == "/_fake/script" {
         return match serde_json::from_slice(&body) {
             Ok(order) => axum::Json(json!({ "id": project.obey(order) })).into_response(),
             Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),

@@ -1,3 +1,5 @@
+mod suite;
+
 use std::time::Duration;
 
 use super::*;
