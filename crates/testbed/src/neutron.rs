@@ -1,4 +1,4 @@
-//! A real Neutron, `OpenStack`'s network service, from PyPI: with SQLite, without Keystone,
+//! A real Neutron, `OpenStack`'s network service, from `PyPI`: with `SQLite`, without Keystone,
 //! agents and a message bus. Nothing carries packets, but everything that its API promises
 //! and refuses is its own.
 //!
@@ -121,10 +121,10 @@ impl Neutron {
         let script = self.folder.path().join("scene.py");
         fs::write(&script, SCENE)?;
         let url = format!("http://{}", self.address);
-        let mut make = Command::new(&self.python);
-        make.arg(script).args([&url, project]).env("NO_PROXY", "*");
-        let made = command::read(&mut make).with_context(|| self.last_words())?;
-        serde_json::from_str(&made).context("what was made cannot be read")
+        let mut maker = Command::new(&self.python);
+        maker.arg(script).args([&url, project]).env("NO_PROXY", "*");
+        let said = command::read(&mut maker).with_context(|| self.last_words())?;
+        serde_json::from_str(&said).context("what was made cannot be read")
     }
 
     fn last_words(&self) -> String {

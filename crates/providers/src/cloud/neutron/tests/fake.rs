@@ -25,7 +25,7 @@ pub struct Book {
     pub good: String,
     /// How long tokens live, in seconds.
     pub life: i64,
-    /// All requests to Neutron, as method and path with query.
+    /// All requests to Neutron, as method and path with query, and the bodies of orders.
     pub seen: Vec<String>,
     /// What Neutron answers to all but lists of floating IPs and ports.
     pub answer: Option<(u16, Value)>,
@@ -86,8 +86,9 @@ async fn answer(
         return grant(&mut book, &body);
     }
     let path = uri.path_and_query().map(ToString::to_string);
-    book.seen
-        .push(format!("{method} {}", path.unwrap_or_default()));
+    let body = String::from_utf8_lossy(&body);
+    let call = format!("{method} {} {body}", path.unwrap_or_default());
+    book.seen.push(call.trim().to_owned());
     let given = headers
         .get("x-auth-token")
         .map(|value| value.to_str().unwrap());

@@ -143,6 +143,9 @@ async fn of_several_ports_the_routed_one_is_asked_for() {
     }
     let taken = client.assign(ip(), "openstack:///s").await.unwrap();
     assert_eq!(taken, Taken::Done);
+    let order = fake.book.lock().unwrap().seen.pop().unwrap();
+    let body = r#"{"floatingip":{"fixed_ip_address":"10.0.0.4","port_id":"p"}}"#;
+    assert_eq!(order, format!("PUT /network/v2.0/floatingips/f {body}"));
     // Without that router nobody knows.
     fake.book.lock().unwrap().routers.clear();
     let refusal = client.assign(ip(), "openstack:///s").await.unwrap_err();
