@@ -13,5 +13,9 @@
 mod cloudflare;
 #[path = "clouds/digitalocean.rs"]
 mod digitalocean;
+#[path = "clouds/hetzner.rs"]
+mod hetzner;
+#[path = "clouds/neutron.rs"]
+mod neutron;
 #[path = "clouds/sdk.rs"]
 mod sdk;

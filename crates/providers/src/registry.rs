@@ -42,6 +42,14 @@ const ALL: &[(&str, Make)] = &[
         let names = dns.map(Provider::names).unwrap_or_default();
         Ok(ips.map(|ips| Provider::addresses(ips).with(names)))
     }),
+    ("hetzner", |environment| {
+        let ips = cloud::hetzner::from_environment(environment)?;
+        Ok(ips.map(Provider::addresses))
+    }),
+    ("openstack", |environment| {
+        let ips = cloud::neutron::from_environment(environment)?;
+        Ok(ips.map(Provider::addresses))
+    }),
 ];
 
 impl Provider {

@@ -24,6 +24,7 @@ pub mod kubernetes;
 pub mod lab;
 pub mod leftovers;
 pub mod netns;
+pub mod neutron;
 pub mod packages;
 pub mod progress;
 pub mod python;

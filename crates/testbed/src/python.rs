@@ -1,4 +1,4 @@
-//! Programs from PyPI, each in an environment of its own in the cache folder.
+//! Programs from `PyPI`, each in an environment of its own in the cache folder.
 //!
 //! A list of requirements pins a program and all that it needs by hashes.
 
@@ -27,7 +27,7 @@ const ENVIRONMENTS: Need = Need {
     package: "python3-venv",
 };
 
-/// A program from PyPI.
+/// A program from `PyPI`.
 pub struct Tool {
     /// Its name there.
     pub name: &'static str,
