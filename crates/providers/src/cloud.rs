@@ -3,3 +3,4 @@ pub mod aws;
 pub mod digitalocean;
 pub mod hetzner;
 pub mod neutron;
+pub mod query;
