@@ -120,17 +120,14 @@ impl Service {
     }
 }
 
-/// A request of the services that take their parameters as a form: in the address when it
-/// only asks, in the body when it changes something.
-pub(crate) fn form(changes: bool, pairs: &[(&str, &str)]) -> Request {
-    let query = query::with_query("/", pairs);
-    if !changes {
-        return Request::new(Method::GET, query);
-    }
+/// A request of the services that take their parameters as a form, also when they are only
+/// asked something.
+pub(crate) fn form(pairs: &[(&str, &str)]) -> Request {
     let mut request = Request::new(Method::POST, "/");
     let kind = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
     request.headers.insert(CONTENT_TYPE, kind);
-    request.body = query.trim_start_matches("/?").as_bytes().to_vec();
+    let query = query::with_query("", pairs);
+    request.body = query.trim_start_matches('?').as_bytes().to_vec();
     request
 }
 

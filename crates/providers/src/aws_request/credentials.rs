@@ -12,7 +12,7 @@ use floe_core::nodepool::cloud::{Class, Refusal};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{AGENT, domain, endpoint, form, read, region};
+use super::{AGENT, Coded, domain, endpoint, form, read, region};
 use crate::{
     cloud::query::{self, Environment},
     http::{Http, Secret},
@@ -210,18 +210,16 @@ impl Role {
     /// Asks for new keys. Two that ask at once get different ones, which are both good.
     async fn assume(&self) -> Result<(Keys, SystemTime), Refusal> {
         let token = self.token.read().await?;
-        let request = form(
-            true,
-            &[
-                ("Action", "AssumeRoleWithWebIdentity"),
-                ("Version", VERSION),
-                ("RoleArn", &self.arn),
-                ("RoleSessionName", &self.session),
-                ("WebIdentityToken", token.expose()),
-            ],
-        );
-        let answer = self.service.send(request).await.map_err(harmless)?;
-        let assumed = read::<Assumed>(&answer).map_err(|coded| harmless(coded.refusal))?;
+        let request = form(&[
+            ("Action", "AssumeRoleWithWebIdentity"),
+            ("Version", VERSION),
+            ("RoleArn", &self.arn),
+            ("RoleSessionName", &self.session),
+            ("WebIdentityToken", token.expose()),
+        ]);
+        let answer = self.service.send(request).await;
+        let answer = answer.map_err(|refusal| harmless(refusal.into()))?;
+        let assumed = read::<Assumed>(&answer).map_err(harmless)?;
         let keys = assumed.result.keys;
         let end: Timestamp = keys.expiration.parse().map_err(|_| {
             let words = format!("keys until {:?}, which is no time", keys.expiration);
@@ -238,10 +236,8 @@ impl Role {
 }
 
 /// New keys without an answer are no change of anything.
-fn harmless(mut refusal: Refusal) -> Refusal {
-    if refusal.class == Class::Unclear {
-        refusal.class = Class::Unavailable;
-    }
+fn harmless(coded: Coded) -> Refusal {
+    let mut refusal = coded.of_a_question().refusal;
     refusal.message = format!("no keys for the role: {}", refusal.message);
     refusal
 }

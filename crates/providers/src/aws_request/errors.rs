@@ -14,6 +14,16 @@ pub struct Coded {
     pub refusal: Refusal,
 }
 
+impl Coded {
+    /// The same of a call that only asks: nothing can have been done.
+    pub(crate) fn of_a_question(mut self) -> Self {
+        if self.refusal.class == Class::Unclear {
+            self.refusal.class = Class::Unavailable;
+        }
+        self
+    }
+}
+
 impl From<Refusal> for Coded {
     fn from(refusal: Refusal) -> Self {
         Self {

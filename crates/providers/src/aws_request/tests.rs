@@ -32,8 +32,8 @@ fn keys(token: Option<&str>) -> Keys {
 #[test]
 fn the_signature_is_that_of_the_manual() {
     let service = service("iam", "https://iam.amazonaws.com");
-    let pairs = [("Action", "ListUsers"), ("Version", "2010-05-08")];
-    let mut request = form(false, &pairs);
+    let path = "/?Action=ListUsers&Version=2010-05-08";
+    let mut request = Request::new(Method::GET, path);
     let kind = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
     request.headers.insert(CONTENT_TYPE, kind);
     let then = UNIX_EPOCH + Duration::from_secs(1_440_938_160);
@@ -47,11 +47,37 @@ fn the_signature_is_that_of_the_manual() {
     );
 }
 
+/// What botocore, AWS's own code for Python, makes of the same requests.
+#[test]
+fn the_signature_is_that_of_botocore() {
+    let service = service("route53", "https://route53.amazonaws.com");
+    let path = "/2013-04-01/hostedzone/Z1D/rrset";
+    let then = UNIX_EPOCH + Duration::from_secs(1_794_837_600);
+    let signature = |request, token| {
+        let signed = service.signed(request, &keys(token), then).unwrap();
+        let authorization = signed.headers[AUTHORIZATION].to_str().unwrap();
+        authorization.rsplit('=').next().unwrap().to_owned()
+    };
+    let question = query::with_query(path, &[("name", "*.example.com"), ("maxitems", "300")]);
+    assert_eq!(
+        signature(Request::new(Method::GET, question), None),
+        "75a411b96deb9faee6296092a6a508978d75502d67ac1f93ca04a36201a3fedf"
+    );
+    let mut change = Request::new(Method::POST, format!("{path}/"));
+    let kind = HeaderValue::from_static("application/xml");
+    change.headers.insert(CONTENT_TYPE, kind);
+    change.body = b"<a>b</a>".to_vec();
+    assert_eq!(
+        signature(change, Some("TOKEN")),
+        "7bd22537321e5a42cff7dacdde3f0dfc03014f1022ccc8ba839b72a609d8e8b3"
+    );
+}
+
 #[test]
 fn what_is_sent_shows_no_secret_to_who_prints_it() {
     let service = service("ec2", "http://127.0.0.1:1");
     let signed = service
-        .signed(form(true, &[]), &keys(Some("TOKEN-OF-SESSION")), UNIX_EPOCH)
+        .signed(form(&[]), &keys(Some("TOKEN-OF-SESSION")), UNIX_EPOCH)
         .unwrap();
     assert_eq!(signed.headers["x-amz-security-token"], "TOKEN-OF-SESSION");
     let keys = keys(Some("TOKEN-OF-SESSION"));
@@ -62,13 +88,11 @@ fn what_is_sent_shows_no_secret_to_who_prints_it() {
 }
 
 #[test]
-fn a_form_is_in_the_address_or_in_the_body() {
-    let pairs = [("Action", "Do It"), ("Name", "a&b")];
-    let asks = form(false, &pairs);
-    assert_eq!(asks.path, "/?Action=Do+It&Name=a%26b");
-    let tells = form(true, &pairs);
-    assert_eq!(tells.path, "/");
-    assert_eq!(tells.body, b"Action=Do+It&Name=a%26b");
+fn a_form_is_in_the_body() {
+    let form = form(&[("Action", "Do It"), ("Name", "a&b")]);
+    assert_eq!(form.method, Method::POST);
+    assert_eq!(form.path, "/");
+    assert_eq!(form.body, b"Action=Do+It&Name=a%26b");
 }
 
 /// What the environment has, for tests.
@@ -183,12 +207,13 @@ async fn answering(status: u16, body: &'static str) -> String {
 
 async fn refused(changes: bool, status: u16, body: &'static str) -> Coded {
     let service = service("ec2", &answering(status, body).await);
-    let answer = service.ask::<HeaderLess>(form(changes, &[])).await;
+    let method = if changes { Method::POST } else { Method::GET };
+    let answer = service.ask::<Said>(Request::new(method, "/")).await;
     answer.unwrap_err()
 }
 
 #[derive(Debug, serde::Deserialize)]
-struct HeaderLess {
+struct Said {
     #[serde(rename = "it")]
     _it: String,
 }

@@ -106,6 +106,10 @@ impl ElasticIps {
             let words = format!("{server:?} is no instance of EC2");
             Refusal::new(Class::Invalid, words)
         })?;
+        let _turn = self.servers.turn(instance.id()).ok_or_else(|| {
+            let words = format!("another address is just going to {}", instance.id());
+            Refusal::new(Class::Busy, words)
+        })?;
         let all = self.all().await?;
         let address = of(&all, ip)?;
         if address.instance_id == instance.id() {
@@ -121,10 +125,7 @@ impl ElasticIps {
             let words = format!("there is no instance {}", instance.id());
             Refusal::new(Class::ServerUnknown, words)
         })?;
-        let place = target.place().ok_or_else(|| {
-            let words = format!("the instance {} has no network interface yet", target.id);
-            Refusal::new(Class::Busy, words)
-        })?;
+        let place = target.place();
         self.servers.remember(&target.id, server);
         self.servers.remember(&place.interface, server);
         if place.has(address) {
@@ -234,7 +235,8 @@ impl ElasticIps {
         action: &str,
         pairs: &[(&str, &str)],
     ) -> Result<T, Coded> {
-        self.ec2.ask(form(false, &with_action(action, pairs))).await
+        let answer = self.ec2.ask(form(&with_action(action, pairs))).await;
+        answer.map_err(Coded::of_a_question)
     }
 
     async fn tell<T: DeserializeOwned>(
@@ -242,7 +244,7 @@ impl ElasticIps {
         action: &str,
         pairs: &[(&str, &str)],
     ) -> Result<T, Coded> {
-        self.ec2.ask(form(true, &with_action(action, pairs))).await
+        self.ec2.ask(form(&with_action(action, pairs))).await
     }
 }
 

@@ -28,9 +28,30 @@ impl<'a> Instance<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Servers {
     known: Mutex<BTreeMap<String, String>>,
+    /// Instances to which an address is just going.
+    busy: Mutex<BTreeSet<String>>,
+}
+
+/// While this lives, no other address goes to the instance: it was looked up what the
+/// instance has, and that has to stay true.
+pub(super) struct Turn<'a> {
+    servers: &'a Servers,
+    id: &'a str,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.servers.busy().remove(self.id);
+    }
 }
 
 impl Servers {
+    /// The turn of an address to go to an instance; none while another has it.
+    pub(super) fn turn<'a>(&'a self, id: &'a str) -> Option<Turn<'a>> {
+        let first = self.busy().insert(id.to_owned());
+        first.then_some(Turn { servers: self, id })
+    }
+
     /// What a node calls this instance or interface.
     pub(super) fn remember(&self, id: &str, server: &str) {
         self.known().insert(id.to_owned(), server.to_owned());
@@ -74,5 +95,9 @@ impl Servers {
     /// Nobody panics with the lock; if it happens, names stay true.
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn busy(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

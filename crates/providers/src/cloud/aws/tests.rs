@@ -49,7 +49,7 @@ const INSTANCE: &str = "<DescribeInstancesResponse><reservationSet><item><instan
 #[test]
 fn an_address_goes_on_the_first_interface() {
     let instances: Instances = quick_xml::de::from_str(INSTANCE).unwrap();
-    let place = instances.all().next().unwrap().place().unwrap();
+    let place = instances.all().next().unwrap().place();
     assert_eq!(place.interface, "eni-1");
     assert!(!place.alone);
     let on = |interface: &str, private: &str| {
@@ -152,4 +152,14 @@ fn an_empty_list_is_a_list() {
     }
     // And what is none is not taken for an empty one.
     quick_xml::de::from_str::<Addresses>("<R><requestId>1</requestId></R>").unwrap_err();
+}
+
+#[test]
+fn addresses_go_to_an_instance_one_at_a_time() {
+    let servers = Servers::default();
+    let turn = servers.turn("i-1").unwrap();
+    assert!(servers.turn("i-1").is_none());
+    assert!(servers.turn("i-2").is_some());
+    drop(turn);
+    assert!(servers.turn("i-1").is_some());
 }

@@ -6,9 +6,9 @@ use floe_core::nodepool::cloud::Mark;
 use serde::Deserialize;
 
 /// The keys of the tags that say who bought an address.
-const CLUSTER: &str = "floe/cluster";
-const POOL: &str = "floe/pool";
-const PURCHASE: &str = "floe/purchase";
+const CLUSTER: &str = "floe.dev/cluster";
+const POOL: &str = "floe.dev/pool";
+const PURCHASE: &str = "floe.dev/purchase";
 
 /// A list, as EC2 writes all of them.
 #[derive(Clone, Debug, Deserialize)]
@@ -151,7 +151,7 @@ struct Attachment {
 pub(super) struct Place {
     pub(super) interface: String,
     private_ip: String,
-    /// It is the only interface, so that EC2 finds it by itself.
+    /// There is no other interface, so that EC2 finds it by itself.
     pub(super) alone: bool,
     instance: String,
 }
@@ -165,30 +165,29 @@ impl Described {
         )
     }
 
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Place {
         let interfaces = &self.network_interface_set.items;
         let first = interfaces
             .iter()
-            .min_by_key(|interface| interface.attachment.device_index)?;
-        Some(Place {
-            interface: first.network_interface_id.clone(),
-            private_ip: first.private_ip_address.clone(),
-            alone: interfaces.len() == 1,
+            .min_by_key(|interface| interface.attachment.device_index);
+        let text = |of: fn(&Interface) -> &String| first.map(of).cloned().unwrap_or_default();
+        Place {
+            interface: text(|first| &first.network_interface_id),
+            private_ip: text(|first| &first.private_ip_address),
+            alone: interfaces.len() <= 1,
             instance: self.id.clone(),
-        })
+        }
     }
 }
 
 impl Place {
     /// Whether this address is there, so that another one would push it off.
     pub(super) fn has(&self, address: &Address) -> bool {
-        let same_interface = if address.interface_id.is_empty() {
-            self.alone && address.instance_id == self.instance
-        } else {
-            address.interface_id == self.interface
-        };
+        let on_instance = self.alone && address.instance_id == self.instance;
+        let on_interface = !self.interface.is_empty() && address.interface_id == self.interface;
         let private = &address.private_ip_address;
-        same_interface && (private.is_empty() || *private == self.private_ip)
+        let first = private.is_empty() || *private == self.private_ip;
+        (on_instance || on_interface) && first
     }
 }
 
