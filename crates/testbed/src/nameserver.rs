@@ -93,7 +93,7 @@ impl Software {
                  listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; }};\n\
                  controls {{ }};\n\
                  key \"{KEY_NAME}\" {{ algorithm hmac-sha256; secret \"{KEY_SECRET}\"; }};\n\
-                 zone \"{ZONE}\" {{ type primary; file \"{folder}/zone\";\n\
+                 zone \"{ZONE}\" {{ type primary; check-integrity no; file \"{folder}/zone\";\n\
                  allow-update {{ key \"{KEY_NAME}\"; }}; }};\n"
             ),
             Self::Knot => format!(

@@ -187,7 +187,8 @@ async fn keys_in_files_are_read_each_time() {
 }
 
 /// Answers one request with this.
-async fn answering(status: u16, body: &'static str) -> String {
+async fn answering(status: u16, body: &str) -> String {
+    let body = body.to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -205,7 +206,7 @@ async fn answering(status: u16, body: &'static str) -> String {
     format!("http://{address}")
 }
 
-async fn refused(changes: bool, status: u16, body: &'static str) -> Coded {
+async fn refused(changes: bool, status: u16, body: &str) -> Coded {
     let service = service("ec2", &answering(status, body).await);
     let method = if changes { Method::POST } else { Method::GET };
     let answer = service.ask::<Said>(Request::new(method, "/")).await;
@@ -249,6 +250,36 @@ async fn codes_tell_more_than_the_status() {
         refused(true, 400, batch).await.refusal.class,
         Class::Invalid
     );
+}
+
+/// As AWS documents its codes; nearly all of them come with status 400.
+#[tokio::test]
+async fn each_code_has_its_class() {
+    for (code, class) in [
+        ("AddressLimitExceeded", Class::Quota),
+        ("InsufficientAddressCapacity", Class::Quota),
+        ("InvalidAddress.NotFound", Class::AddressUnknown),
+        ("InvalidAllocationID.NotFound", Class::AddressUnknown),
+        ("InvalidInstanceID.NotFound", Class::ServerUnknown),
+        ("InvalidNetworkInterfaceID.NotFound", Class::ServerUnknown),
+        ("InvalidInstanceID", Class::Busy),
+        ("InvalidIPAddress.InUse", Class::Busy),
+        ("PriorRequestNotComplete", Class::Busy),
+        ("Resource.AlreadyAssociated", Class::HeldElsewhere),
+        ("Throttling", Class::RateLimited),
+        ("RequestLimitExceeded", Class::RateLimited),
+        ("AuthFailure", Class::Unauthorized),
+        ("UnauthorizedOperation", Class::Unauthorized),
+        ("ExpiredToken", Class::Unauthorized),
+        ("NoSuchHostedZone", Class::ZoneUnknown),
+        ("InvalidParameterValue", Class::Invalid),
+    ] {
+        let body = format!("<R><Errors><Error><Code>{code}</Code></Error></Errors></R>");
+        let coded = refused(true, 400, &body).await;
+        assert_eq!(coded.refusal.class, class, "{code}");
+        assert_eq!(coded.code, code);
+        assert_eq!(coded.refusal.message, format!("{code} (status 400)"));
+    }
 }
 
 #[tokio::test]

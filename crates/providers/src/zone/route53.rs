@@ -2,8 +2,9 @@
 //!
 //! A zone is named by its id, a record by its full name. All changes of a name go in one
 //! batch, which is done as a whole or not at all. The note that says who keeps the name is
-//! in that batch too, so that of two that want the name at once, one is refused: a note
-//! that was not there is created, and one that was is deleted as it was and created anew.
+//! in that batch too. A note that was not there is created, which fails if there is one by
+//! then, so that of two that want the name at once one is refused; and a note is deleted
+//! only as it was read. So a note changes hands only after its keeper has let go of it.
 //!
 //! A change has been taken when Route 53 answers; its name servers have it up to a minute
 //! later, which nobody waits for.
@@ -210,10 +211,7 @@ fn changes(name: &str, now: &Now, wanted: &RecordSet) -> Vec<Change> {
         // It has nothing to keep.
         None if changes.is_empty() && wanted.addresses.is_empty() => {}
         Some(_) if changes.is_empty() => {}
-        Some(old) => {
-            changes.push(Change::new(Action::Delete, old.clone()));
-            changes.push(Change::new(Action::Create, note));
-        }
+        Some(_) => changes.push(Change::new(Action::Upsert, note)),
         None => changes.push(Change::new(Action::Create, note)),
     }
     changes
