@@ -1,4 +1,4 @@
-//! AWS as others emulate it: moto, and MiniStack for a second opinion. Both are on PyPI.
+//! AWS as others emulate it: moto, and `MiniStack` for a second opinion. Both are on `PyPI`.
 //!
 //! AWS's own client for Python, boto3, is beside each: it makes what a test needs, and says
 //! what is there without floe.

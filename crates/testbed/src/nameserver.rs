@@ -149,11 +149,11 @@ impl NameServer {
             daemon,
             _folder: folder,
         };
-        let serves = || {
+        let has_its_zone = || {
             let found = server.records(ZONE, "SOA").ok()?;
             (!found.is_empty()).then_some(())
         };
-        server.daemon.wait_for(|_| serves())?;
+        server.daemon.wait_for(|_| has_its_zone())?;
         Ok(server)
     }
 

@@ -1,4 +1,4 @@
-//! Programs from PyPI, each in an environment of its own in the cache folder.
+//! Programs from `PyPI`, each in an environment of its own in the cache folder.
 //!
 //! A list of requirements pins a program and all that it needs by hashes.
 
@@ -27,7 +27,7 @@ const ENVIRONMENTS: Need = Need {
     package: "python3-venv",
 };
 
-/// A program from PyPI.
+/// A program from `PyPI`.
 pub struct Tool {
     /// Its name there.
     pub name: &'static str,
@@ -141,5 +141,42 @@ impl Tool {
             let (_, after) = self.requirements.split_once(package).unwrap();
             assert!(after.starts_with("\n    --hash=sha256:"), "{package}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_installed_once_and_again_for_other_requirements() {
+        const TOOL: Tool = Tool {
+            name: "tool",
+            version: "1.2.3",
+            requirements: "tool==1.2.3",
+            builds: false,
+        };
+        let cache = tempfile::tempdir().unwrap();
+        let fail = |into: &Path| {
+            fs::write(into.join("half"), "")?;
+            bail!("no network")
+        };
+        TOOL.ensure_in(cache.path(), fail).unwrap_err();
+        assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0);
+        let write = |text: &'static str| {
+            move |into: &Path| -> Result<()> { Ok(fs::write(into.join("program"), text)?) }
+        };
+        let program = || {
+            let folder = cache.path().join(TOOL.version);
+            fs::read_to_string(folder.join("program")).unwrap()
+        };
+        let installed = TOOL.ensure_in(cache.path(), write("first")).unwrap();
+        assert_eq!(program(), "first");
+        TOOL.ensure_in(cache.path(), |_| bail!("it is there"))
+            .unwrap();
+        fs::write(installed.join(FILE), "others").unwrap();
+        TOOL.ensure_in(cache.path(), write("second")).unwrap();
+        assert_eq!(program(), "second");
+        assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1);
     }
 }

@@ -36,7 +36,7 @@ fn the_signature_is_that_of_the_manual() {
     let mut request = Request::new(Method::GET, path);
     let kind = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
     request.headers.insert(CONTENT_TYPE, kind);
-    let then = UNIX_EPOCH + Duration::from_secs(1_440_938_160);
+    let then = UNIX_EPOCH + Duration::from_mins(24_015_636);
     let signed = service.signed(request, &keys(None), then).unwrap();
     let authorization = signed.headers[AUTHORIZATION].to_str().unwrap();
     assert_eq!(
@@ -52,7 +52,7 @@ fn the_signature_is_that_of_the_manual() {
 fn the_signature_is_that_of_botocore() {
     let service = service("route53", "https://route53.amazonaws.com");
     let path = "/2013-04-01/hostedzone/Z1D/rrset";
-    let then = UNIX_EPOCH + Duration::from_secs(1_794_837_600);
+    let then = UNIX_EPOCH + Duration::from_hours(498_566);
     let signature = |request, token| {
         let signed = service.signed(request, &keys(token), then).unwrap();
         let authorization = signed.headers[AUTHORIZATION].to_str().unwrap();

@@ -56,7 +56,7 @@ fn an_address_goes_on_the_first_interface() {
         place.has(&Address {
             instance_id: "i-1".into(),
             interface_id: interface.into(),
-            private_ip_address: private.into(),
+            private_ip: private.into(),
             ..Address::default()
         })
     };
@@ -92,7 +92,7 @@ fn names_of_servers_come_from_nodes_or_from_ec2() {
     assert_eq!(servers.of(&on_1).as_deref(), Some("aws:///us-west-2b/i-1"));
     assert_eq!(servers.of(&on_2).as_deref(), Some("aws:////i-2"));
     assert_eq!(servers.of(&gateway).as_deref(), Some("aws:////eni-9"));
-    servers.forget_all_but(&[on_1.clone()]);
+    servers.forget_all_but(std::slice::from_ref(&on_1));
     assert_eq!(servers.unknown(&all), ["i-2"]);
 }
 

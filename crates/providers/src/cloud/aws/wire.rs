@@ -40,7 +40,8 @@ pub(super) struct Address {
     pub(super) instance_id: String,
     #[serde(rename = "networkInterfaceId")]
     pub(super) interface_id: String,
-    pub(super) private_ip_address: String,
+    #[serde(rename = "privateIpAddress")]
+    pub(super) private_ip: String,
     pub(super) tag_set: Set<Tag>,
 }
 
@@ -185,7 +186,7 @@ impl Place {
     pub(super) fn has(&self, address: &Address) -> bool {
         let on_instance = self.alone && address.instance_id == self.instance;
         let on_interface = !self.interface.is_empty() && address.interface_id == self.interface;
-        let private = &address.private_ip_address;
+        let private = &address.private_ip;
         let first = private.is_empty() || *private == self.private_ip;
         (on_instance || on_interface) && first
     }

@@ -24,12 +24,8 @@ fn planned(now: &Now, wanted: &RecordSet) -> Vec<(Action, String)> {
     kinds.collect()
 }
 
-fn noted() -> Option<Set> {
-    Some(set(
-        "_floe.www.example.com",
-        "TXT",
-        &["\"floe/cluster/pool\""],
-    ))
+fn note() -> Set {
+    set("_floe.www.example.com", "TXT", &["\"floe/cluster/pool\""])
 }
 
 #[test]
@@ -50,7 +46,7 @@ fn what_goes_is_deleted_as_it_was_read() {
     let now = Now {
         a: Some(set("www.example.com", "A", &["192.0.2.1"])),
         aaaa: Some(set("www.example.com", "AAAA", &["2001:db8::1"])),
-        note: noted(),
+        note: Some(note()),
         otherwise: None,
     };
     let wanted = wanted(&["192.0.2.2"], 60);
@@ -71,7 +67,7 @@ fn nothing_is_written_when_it_is_so_already() {
     let now = Now {
         a: Some(set("www.example.com", "A", &["192.0.2.2", "192.0.2.1"])),
         aaaa: Some(set("www.example.com", "AAAA", &["2001:DB8:0::1"])),
-        note: noted(),
+        note: Some(note()),
         otherwise: None,
     };
     let addresses = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
@@ -89,7 +85,7 @@ fn nothing_is_written_when_it_is_so_already() {
 #[test]
 fn names_of_others_are_refused() {
     let now = Now {
-        note: noted(),
+        note: Some(note()),
         ..Now::default()
     };
     now.check("www.example.com", OWNER).unwrap();

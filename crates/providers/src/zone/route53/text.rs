@@ -1,6 +1,8 @@
 //! How Route 53 writes names and texts: what is not plain stands as `\` and three digits of
 //! base eight.
 
+use std::fmt::Write as _;
+
 /// The longest piece of a text in DNS.
 const PIECE: usize = 255;
 
@@ -24,7 +26,9 @@ pub(super) fn quoted(text: &str) -> String {
                     quoted.push(char::from(*byte));
                 }
                 b' '..=b'~' => quoted.push(char::from(*byte)),
-                _ => quoted.push_str(&format!("\\{byte:03o}")),
+                _ => {
+                    let _ = write!(quoted, "\\{byte:03o}");
+                }
             }
         }
         quoted.push('"');

@@ -38,7 +38,8 @@ pub(super) struct Set {
     ttl: u32,
     #[serde(rename = "ResourceRecords")]
     records: Records,
-    set_identifier: Option<String>,
+    #[serde(rename = "SetIdentifier")]
+    one_of_several: Option<String>,
     alias_target: Option<Alias>,
 }
 
@@ -75,7 +76,7 @@ impl Set {
             records: Records {
                 all: records.collect(),
             },
-            set_identifier: None,
+            one_of_several: None,
             alias_target: None,
         }
     }
@@ -86,7 +87,7 @@ impl Set {
 
     /// Its answers depend on who asks, or it has none of its own.
     pub(super) fn is_special(&self) -> bool {
-        self.set_identifier.is_some() || self.alias_target.is_some()
+        self.one_of_several.is_some() || self.alias_target.is_some()
     }
 
     /// Whether it says exactly this.
@@ -153,8 +154,9 @@ pub(super) fn batch(version: &str, changes: &[Change]) -> String {
     );
     for Change { action, set } in changes {
         let (action, name, kind) = (action.word(), escape(&set.name), escape(&set.kind));
+        // A string takes everything.
         let mut write = |text: &dyn std::fmt::Display| {
-            write!(xml, "{text}").expect("a string takes everything");
+            let _ = write!(xml, "{text}");
         };
         write(&format_args!(
             "<Change><Action>{action}</Action><ResourceRecordSet><Name>{name}</Name>\
