@@ -1,4 +1,4 @@
-//! AWS: the clients of EC2 and Route 53 on moto and on MiniStack, and boto3, which says what
+//! AWS: the clients of EC2 and Route 53 on moto and on `MiniStack`, and boto3, which says what
 //! is really there.
 
 #[path = "aws/zones.rs"]

@@ -149,7 +149,7 @@ impl Zones for Hosted {
     }
 }
 
-/// What moto checks of signatures, it checks of EC2 only; MiniStack checks nothing.
+/// What moto checks of signatures, it checks of EC2 only; `MiniStack` checks nothing.
 const WITHOUT: [&str; 1] = ["refuses strangers without telling the secret"];
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn other_meanings_of_a_name_are_left_alone(hosted: &Hosted) {
     }
 }
 
-/// moto would let both write, so this is for MiniStack alone.
+/// moto would let both write, so this is for `MiniStack` alone.
 async fn of_two_at_once_one_has_the_name(hosted: &Hosted) {
     for round in 0..5 {
         let label = format!("wanted-by-two-{round}");
