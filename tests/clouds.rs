@@ -19,3 +19,7 @@ mod hetzner;
 mod neutron;
 #[path = "clouds/sdk.rs"]
 mod sdk;
+#[path = "clouds/aws.rs"]
+mod aws;
+#[path = "clouds/rfc2136.rs"]
+mod rfc2136;

@@ -194,14 +194,17 @@ impl Http {
 impl Response {
     /// The body as JSON, of an answer that is good.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        serde_json::from_slice(&self.body).map_err(|error| {
-            let class = if self.changes {
-                Class::Unclear
-            } else {
-                Class::Unavailable
-            };
-            Refusal::new(class, format!("the answer makes no sense: {error}"))
-        })
+        serde_json::from_slice(&self.body).map_err(|error| self.senseless(error))
+    }
+
+    /// The refusal of an answer that is good by its status and cannot be read.
+    pub fn senseless(&self, error: impl fmt::Display) -> Refusal {
+        let class = if self.changes {
+            Class::Unclear
+        } else {
+            Class::Unavailable
+        };
+        Refusal::new(class, format!("the answer makes no sense: {error}"))
     }
 
     /// The refusal that a status stands for by itself, in the given words; a client that

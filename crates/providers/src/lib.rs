@@ -20,7 +20,7 @@
 //! - [`floating`]: the port for addresses that a cloud puts on its servers; [`cloud`] has
 //!   the clouds behind it.
 //! - [`names`]: the port for DNS; [`zone`] has the name servers behind it.
-//! - [`http`]: how all of them are called.
+//! - [`http`]: how all of them are called; [`aws_request`]: how AWS is, which has both.
 //! - [`registry`]: who of them has credentials in this process.
 //!
 //! For tests (feature `fake`): `fake` has clouds and name servers on local ports, and
@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aws_request;
 pub mod cloud;
 #[cfg(any(test, feature = "fake"))]
 pub mod conformance;
