@@ -9,6 +9,8 @@
     reason = "clippy takes the helpers of these tests for ordinary code"
 )]
 
+#[path = "clouds/aws.rs"]
+mod aws;
 #[path = "clouds/cloudflare.rs"]
 mod cloudflare;
 #[path = "clouds/digitalocean.rs"]
@@ -17,9 +19,7 @@ mod digitalocean;
 mod hetzner;
 #[path = "clouds/neutron.rs"]
 mod neutron;
-#[path = "clouds/sdk.rs"]
-mod sdk;
-#[path = "clouds/aws.rs"]
-mod aws;
 #[path = "clouds/rfc2136.rs"]
 mod rfc2136;
+#[path = "clouds/sdk.rs"]
+mod sdk;

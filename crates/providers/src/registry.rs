@@ -32,6 +32,12 @@ type Make = fn(Environment<'_>) -> Result<Option<Provider>, String>;
 
 /// All providers with the names they have in specifications.
 const ALL: &[(&str, Make)] = &[
+    ("aws", |environment| {
+        let ips = cloud::aws::from_environment(environment)?;
+        let dns = zone::route53::from_environment(environment)?;
+        let names = dns.map(Provider::names).unwrap_or_default();
+        Ok(ips.map(|ips| Provider::addresses(ips).with(names)))
+    }),
     ("cloudflare", |environment| {
         let dns = zone::cloudflare::from_environment(environment)?;
         Ok(dns.map(Provider::names))
@@ -49,6 +55,10 @@ const ALL: &[(&str, Make)] = &[
     ("openstack", |environment| {
         let ips = cloud::neutron::from_environment(environment)?;
         Ok(ips.map(Provider::addresses))
+    }),
+    ("rfc2136", |environment| {
+        let dns = zone::rfc2136::from_environment(environment)?;
+        Ok(dns.map(Provider::names))
     }),
 ];
 
