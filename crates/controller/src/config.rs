@@ -295,9 +295,10 @@ impl Flags {
             }),
         };
         let kubeconfig = self.kubeconfig.filter(|path| !path.is_empty());
-        let default_level = match self.flipop.debug {
-            true => "info,floe_controller=debug".to_owned(),
-            false => self.klog.log_level("floe_controller"),
+        let default_level = if self.flipop.debug {
+            "info,floe_controller=debug".to_owned()
+        } else {
+            self.klog.log_level("floe_controller")
         };
         Ok(Config {
             kubeconfig: kubeconfig.map(PathBuf::from),

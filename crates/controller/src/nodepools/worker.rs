@@ -12,10 +12,9 @@ use std::{
 
 use floe_api::flipop::pool::{Circumstances, FloatingIPPool};
 use floe_core::nodepool::{
-    cloud::{Class, Refusal},
-    pool::{Answer, Call, Memory, Pool, Seen, Server as ServerId, View},
+    cloud::Refusal,
+    pool::{Answer, Call, Pool, Seen, Server as ServerId},
     records::RecordSet,
-    retry::after,
 };
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
@@ -29,7 +28,7 @@ use super::{
     check::{self, DnsPlan, Fault, PoolPlan},
     facts::Notes,
     names::Keeper,
-    objects::{Id, newest, version},
+    objects::{Id, version},
     server::Failure,
     sight::Sight,
 };

@@ -1,6 +1,28 @@
 //! The calls that a machine asks for, and their answers.
 
-use super::*;
+use std::{net::IpAddr, sync::Arc};
+
+use floe_api::flipop::pool::FloatingIPPool;
+use floe_core::nodepool::{
+    cloud::{Class, Refusal},
+    pool::{Answer, Call},
+    records::RecordSet,
+    retry::after,
+};
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use tracing::{info, warn};
+
+use super::{
+    super::{
+        Shared,
+        account::Caller,
+        check::DnsPlan,
+        objects::{Id, newest},
+        server::Failure,
+    },
+    Course, Done, Running, WRITE_PAUSE, Worker,
+};
 
 impl Worker {
     /// Begins what the machine wants now.

@@ -1,12 +1,30 @@
 //! How a pool looks to others: status, annotations, Events and metrics.
 
-use floe_api::flipop::{ACCEPTED, PUBLISHED, READY, memory, pool::FloatingIPPoolStatus};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use floe_api::flipop::{
+    ACCEPTED, PUBLISHED, READY, memory,
+    pool::{FloatingIPPool, FloatingIPPoolStatus},
+};
+use floe_core::nodepool::pool::{Answer, Call, Memory, View};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::{
-    super::status::{self, Verdict, whole},
-    *,
+    super::{
+        Shared,
+        check::Fault,
+        facts::Notes,
+        objects::Id,
+        server::Failure,
+        status::{self, Verdict, whole},
+    },
+    Course, Done, Running, Worker,
 };
 use crate::metrics::{IpFigures, PoolFigures};
 
