@@ -2,7 +2,7 @@
 //!
 //! They are written by hand, not derived: galaxy's Pool has no spec, and a
 //! schema that must accept what others stored says more than a Rust type does.
-//! `deploy/crds/galaxy.yaml` and `deploy/crds/floe.yaml` are their texts, and a test
+//! `deploy/crds/galaxy.yaml`, `floe.yaml` and `flipop.yaml` are their texts, and a test
 //! keeps them in step.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use crate::{floe, galaxy};
+use crate::{flipop, floe, galaxy};
 use column::Column;
 
 pub(crate) mod column;
@@ -37,6 +37,11 @@ pub fn own() -> Vec<CustomResourceDefinition> {
     ]
 }
 
+/// The definitions of FLIPOP's group, in the order of their kinds. Nothing else needs them.
+pub fn node_pools() -> Vec<CustomResourceDefinition> {
+    vec![flipop::pool::definition(), flipop::records::definition()]
+}
+
 /// The definitions of [`all`] as one YAML text, ready for
 /// `kubectl apply --server-side`.
 pub fn yaml() -> String {
@@ -46,6 +51,11 @@ pub fn yaml() -> String {
 /// The definitions of [`own`] as one YAML text.
 pub fn own_yaml() -> String {
     text(floe::API_VERSION, own())
+}
+
+/// The definitions of [`node_pools`] as one YAML text.
+pub fn node_pools_yaml() -> String {
+    text(flipop::API_VERSION, node_pools())
 }
 
 fn text(group: &str, definitions: Vec<CustomResourceDefinition>) -> String {

@@ -24,7 +24,7 @@ pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "floe.dev/v1alpha1";
 
 /// The usual condition of Kubernetes.
-fn condition_schema() -> JSONSchemaProps {
+pub(crate) fn condition_schema() -> JSONSchemaProps {
     schema::object(
         "Something that holds or does not.",
         [
@@ -46,4 +46,4 @@ fn condition_schema() -> JSONSchemaProps {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -12,7 +12,8 @@
 //!
 //! - [`galaxy`]: the resources of `galaxy.k8s.io/v1alpha1`.
 //! - [`floe`]: the resources of floe's own group, `floe.dev/v1alpha1`.
-//! - [`crds`]: the definitions of both for the API server.
+//! - [`flipop`]: the resources of FLIPOP, `flipop.digitalocean.com/v1alpha1`.
+//! - [`crds`]: the definitions of all for the API server.
 //! - [`extender`]: what kube-scheduler asks and what it is answered.
 //! - [`rest`]: the bodies of the management API.
 //! - [`labels`]: names of labels and annotations.
@@ -21,6 +22,7 @@
 
 pub mod crds;
 pub mod extender;
+pub mod flipop;
 pub mod floe;
 pub mod galaxy;
 pub mod labels;

@@ -8,6 +8,7 @@ use self::duration::duration;
 pub use self::{
     api::{Account, ApiAccess},
     ip::{Ip, IpList, Release, Reserve, Selection},
+    nodepool::{NodePool, NodePoolList},
     output::{Format, Listing, Output},
     pool::Pool,
     vip::{Vip, VipList, VipMove},
@@ -19,6 +20,7 @@ pub use self::ip::HeldState;
 mod api;
 mod duration;
 mod ip;
+mod nodepool;
 mod output;
 mod pool;
 mod vip;
@@ -91,6 +93,9 @@ pub enum Command {
     /// Addresses that several pods share, and the pods that have them
     #[command(subcommand, visible_alias = "vips")]
     Vip(Vip),
+    /// Addresses of a cloud that are kept on nodes
+    #[command(subcommand, name = "nodepool", visible_alias = "nodepools")]
+    NodePool(NodePool),
     /// Tell who holds an address and why, or why a pod has none
     Explain(Explain),
     /// Compare records, pods and configuration

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use floe_api::{
+    flipop::pool::FloatingIPPool,
     floe::virtualip::VirtualIP,
     galaxy::{FloatingIP, Pool},
 };
@@ -27,6 +28,9 @@ pub const POOLS: &str = "pools.galaxy.k8s.io";
 
 /// The resource of shared addresses, as rights name it.
 pub const VIPS: &str = "virtualips.floe.dev";
+
+/// The resource of node pools, as rights name it.
+pub const NODE_POOLS: &str = "floatingippools.flipop.digitalocean.com";
 
 /// What forwards the port of a pod, as rights name it.
 pub const PORT_FORWARD: &str = "pods/portforward";
@@ -91,6 +95,15 @@ impl<'a> Access<'a> {
             namespace,
         }
     }
+
+    /// A call about node pools of one namespace, or of all.
+    pub fn node_pools(verb: &'static str, namespace: Option<&'a str>) -> Self {
+        Self {
+            verb,
+            resource: NODE_POOLS,
+            namespace,
+        }
+    }
 }
 
 impl Cluster {
@@ -149,6 +162,16 @@ impl Cluster {
         }
     }
 
+    /// The node pools of one namespace, or of all, with all that they have.
+    pub fn node_pools(&self, namespace: Option<&str>) -> Api<DynamicObject> {
+        let client = self.client.clone();
+        let resource = resource::<FloatingIPPool>();
+        match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        }
+    }
+
     /// What it means that a call failed. That an object is not there is for the caller
     /// to tell: it knows what was looked for.
     pub fn failure(&self, error: &kube::Error, access: Access<'_>) -> Failure {
@@ -172,7 +195,9 @@ impl Cluster {
                 namespace: access.namespace.map(str::to_owned),
             },
             // A server that knows the resource says which object it lacks.
-            404 if is_undefined(error) && matches!(resource, RECORDS | POOLS | VIPS) => {
+            404 if is_undefined(error)
+                && matches!(resource, RECORDS | POOLS | VIPS | NODE_POOLS) =>
+            {
                 Failure::Undefined { resource }
             }
             _ => refused(status.message.clone()),

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::{
-    cluster::{PORT_FORWARD, VIPS},
+    cluster::{NODE_POOLS, PORT_FORWARD, VIPS},
     remote::LABEL,
 };
 
@@ -268,6 +268,11 @@ impl Failure {
             } => Some(missing_right(verb, resource, namespace.as_deref())),
             Self::Undefined { resource: VIPS } => Some(
                 "kubectl apply --server-side --force-conflicts -f deploy/crds/floe.yaml".into(),
+            ),
+            Self::Undefined {
+                resource: NODE_POOLS,
+            } => Some(
+                "kubectl apply --server-side --force-conflicts -f deploy/crds/flipop.yaml".into(),
             ),
             Self::Undefined { .. } => Some(
                 "kubectl apply --server-side --force-conflicts -f deploy/crds/galaxy.yaml".into(),

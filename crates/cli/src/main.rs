@@ -26,6 +26,7 @@ mod fixture;
 mod import;
 mod ip;
 mod manual;
+mod nodepool;
 mod pool;
 mod record;
 mod release;
@@ -80,6 +81,7 @@ fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         | Command::Pool(_)
         | Command::Subnet(_)
         | Command::Vip(_)
+        | Command::NodePool(_)
         | Command::Explain(_)
         | Command::Check(_)
         | Command::Watch(_)
@@ -106,6 +108,7 @@ async fn ask(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Command::Pool(command) => pool::run(cluster, console, command).await,
         Command::Subnet(command) => subnet::run(cluster, console, command).await,
         Command::Vip(command) => vip::run(cluster, console, command).await,
+        Command::NodePool(command) => nodepool::run(cluster, console, command).await,
         Command::Explain(args) => explain::run(cluster, console, args).await,
         Command::Check(args) => check::run(cluster, console, args).await,
         Command::Watch(args) => watch::run(cluster, console, args).await,

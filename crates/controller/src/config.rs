@@ -20,6 +20,7 @@ use floe_shell::{
 use jiff::SignedDuration;
 
 mod api;
+mod flipop;
 mod galaxy;
 
 pub use api::{ApiSettings, ApiTls, Auth, Issued};
@@ -41,6 +42,10 @@ pub struct Config {
     pub log_format: logs::Format,
     /// Which log lines are written.
     pub log_level: String,
+    /// Whether addresses of pods are looked after.
+    pub float_ips: bool,
+    /// Whether pools of node addresses are looked after.
+    pub node_pools: bool,
     /// The lease to lead by; `None`: always lead.
     pub election: Option<Election>,
     /// The periods of the election. They also pace the checks of the API
@@ -255,6 +260,9 @@ struct Flags {
     api: api::ApiFlags,
 
     #[command(flatten)]
+    flipop: flipop::FlipopFlags,
+
+    #[command(flatten)]
     klog: Klog,
 
     #[command(flatten)]
@@ -287,18 +295,24 @@ impl Flags {
             }),
         };
         let kubeconfig = self.kubeconfig.filter(|path| !path.is_empty());
-        let default_level = self.klog.log_level("floe_controller");
+        let default_level = if self.flipop.debug {
+            "info,floe_controller=debug".to_owned()
+        } else {
+            self.klog.log_level("floe_controller")
+        };
         Ok(Config {
             kubeconfig: kubeconfig.map(PathBuf::from),
             file: FilePath {
                 explicit: self.config.is_some(),
                 path: self.config.unwrap_or_else(|| DEFAULT_FILE.into()),
             },
-            health_addr: self.health_addr,
+            health_addr: self.flipop.metrics_bind_addr.unwrap_or(self.health_addr),
             api: self.api.check(self.bind, &election.namespace),
             extender,
             log_format: self.log_format,
             log_level: self.log_level.unwrap_or(default_level),
+            float_ips: self.flipop.float_ips,
+            node_pools: self.flipop.node_pools,
             election: self.leader_elect.then_some(election),
             timing,
         })

@@ -2,7 +2,8 @@
 //!
 //! **What it is for.** One process per replica that sees to it, for the whole
 //! cluster, which pod holds which floating IP: it answers the scheduler, binds
-//! pods with their addresses, takes back what pods leave, and tells why.
+//! pods with their addresses, takes back what pods leave, and tells why. It also keeps
+//! addresses of clouds on nodes that fit, and DNS in step with them.
 //!
 //! **What it never does.** It touches no network interface; that is the
 //! agent's work. It takes no decision itself: those are in `floe-core`.
@@ -34,6 +35,7 @@ mod health;
 mod leader;
 mod marks;
 mod metrics;
+mod nodepools;
 mod pools;
 mod queue;
 mod reclaim;

@@ -24,8 +24,10 @@ use tokio::sync::watch;
 use crate::{addresses::Outcome, definitions, leader::Standing, store::Store};
 
 mod books;
+mod nodepools;
 mod vips;
 
+pub use nodepools::{IpFigures, NodePools, PoolFigures, RecordFigures};
 pub use vips::Vips;
 
 /// One label.
@@ -65,6 +67,7 @@ pub struct Metrics {
     api_calls: Family<[(&'static str, String); 3], Counter>,
     api_refusals: Family<Word, Counter>,
     vips: Vips,
+    node_pools: NodePools,
 }
 
 type Histograms = Family<Word, Histogram, fn() -> Histogram>;
@@ -93,6 +96,7 @@ impl Default for Metrics {
             api_calls: Family::default(),
             api_refusals: Family::default(),
             vips: Vips::default(),
+            node_pools: NodePools::default(),
         }
     }
 }
@@ -219,6 +223,11 @@ impl Metrics {
         &self.vips
     }
 
+    /// The figures about pools of node addresses.
+    pub fn node_pools(&self) -> &NodePools {
+        &self.node_pools
+    }
+
     /// Everything that is served, with the books and the standing.
     pub fn registry(&self, store: Store, standing: watch::Receiver<Standing>) -> Registry {
         let mut registry = Registry::default();
@@ -264,6 +273,7 @@ impl Metrics {
         );
         self.register_scheduling(&mut registry);
         self.vips.register(&mut registry);
+        self.node_pools.register(&mut registry);
         registry.register_collector(Box::new(books::Collector { store, standing }));
         registry
     }

@@ -34,6 +34,7 @@ use crate::{
 mod api;
 mod doors;
 mod float_ips;
+mod node_ips;
 
 use doors::Doors;
 use float_ips::{Answering, Surroundings};
@@ -143,6 +144,17 @@ fn start(
 
     let (store, metrics) = (Store::default(), Metrics::default());
     let events = tell(tasks, client, &metrics);
+    if config.node_pools {
+        let (events, metrics) = (events.clone(), metrics.clone());
+        node_ips::start(tasks, client.clone(), events, metrics, standing.clone());
+    }
+    if !config.float_ips {
+        let limit = config.timing.renew_deadline();
+        let probes = node_ips::probes(contact, lease, standing.clone(), &store, &metrics, limit);
+        let figures = metrics::router(metrics.registry(store, standing));
+        serve(tasks, doors.health, health::router(probes).merge(figures));
+        return Ok(());
+    }
     let file = settings.file.clone();
     let configuration = configure(tasks, client, settings, &store, &metrics, &events);
     let (sender, defined) = watch::channel(false);

@@ -22,6 +22,7 @@
 //! - [`audit`]: what does not fit together.
 //! - [`explain`]: why an address is where it is, and why a pod has none.
 //! - [`vip`]: which pod holds an address that several share.
+//! - [`nodepool`]: which node has which of a cloud's addresses.
 //! - [`lease`]: who of several replicas leads.
 //! - [`certificates`]: when certificates are made anew.
 
@@ -39,5 +40,6 @@ pub mod fingerprint;
 pub mod ipam;
 pub mod lease;
 pub mod node;
+pub mod nodepool;
 pub mod schedule;
 pub mod vip;

@@ -1,4 +1,4 @@
-//! Tests on real parts: network namespaces, a guest kernel, a cluster.
+//! Tests on real parts: network namespaces, clouds, a guest kernel, a cluster.
 //!
 //! They are integration tests of the package `floe-tests` and marked
 //! `#[ignore]`, so that plain `cargo test` leaves them alone.
@@ -48,6 +48,14 @@ pub const GROUPS: &[Group] = &[
             cnitool::prepare()?;
             Ok(None)
         },
+        clusters: &[],
+    },
+    Group {
+        part: Part::Clouds,
+        name: "clouds",
+        targets: &[on_host("clouds")],
+        // What each of them needs is got by the test that needs it.
+        prepare: || Ok(None),
         clusters: &[],
     },
     Group {

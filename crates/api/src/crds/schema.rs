@@ -118,6 +118,34 @@ pub(crate) fn up_to(description: &str, highest: i32) -> JSONSchemaProps {
     }
 }
 
+/// An integer from 0 on, as large as it likes.
+pub(crate) fn natural(description: &str) -> JSONSchemaProps {
+    JSONSchemaProps {
+        minimum: Some(0.0),
+        ..integer(description)
+    }
+}
+
+/// A number from 0 on, also with a fraction.
+pub(crate) fn number(description: &str) -> JSONSchemaProps {
+    JSONSchemaProps {
+        minimum: Some(0.0),
+        ..typed("number", description)
+    }
+}
+
+/// A text that exactly one of some patterns describes.
+pub(crate) fn one_of(schema: JSONSchemaProps, patterns: &[String]) -> JSONSchemaProps {
+    let patterns = patterns.iter().map(|pattern| JSONSchemaProps {
+        pattern: Some(pattern.clone()),
+        ..JSONSchemaProps::default()
+    });
+    JSONSchemaProps {
+        one_of: Some(patterns.collect()),
+        ..schema
+    }
+}
+
 /// A list that its writer replaces as a whole and that is not empty.
 pub(crate) fn some(description: &str, items: JSONSchemaProps, most: i64) -> JSONSchemaProps {
     JSONSchemaProps {

@@ -7,7 +7,12 @@ use super::*;
 
 #[test]
 fn the_committed_text_is_the_generated_one() {
-    for (name, text) in [("galaxy.yaml", yaml()), ("floe.yaml", own_yaml())] {
+    let texts = [
+        ("galaxy.yaml", yaml()),
+        ("floe.yaml", own_yaml()),
+        ("flipop.yaml", node_pools_yaml()),
+    ];
+    for (name, text) in texts {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
         let file = file.join(name);
         if std::env::var_os("FLOE_BLESS").is_some_and(|value| value == "1") {
@@ -22,9 +27,40 @@ fn the_committed_text_is_the_generated_one() {
     }
 }
 
+/// The only file in its folder, so that `kubectl apply -f k8s/*` works.
+#[test]
+fn the_manifest_for_node_pools_has_the_generated_definitions() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s");
+    let mut files = fs::read_dir(&folder).unwrap();
+    let file = files.next().unwrap().unwrap().path();
+    assert!(files.next().is_none());
+    let text = fs::read_to_string(&file).unwrap();
+    let (begin, end) = (
+        "# BEGIN definitions, generated from crates/api\n",
+        "# END definitions\n",
+    );
+    let (before, rest) = text.split_once(begin).unwrap();
+    let (committed, after) = rest.split_once(end).unwrap();
+    let generated = node_pools_yaml();
+    let (_, generated) = generated.split_once('\n').unwrap();
+    if std::env::var_os("FLOE_BLESS").is_some_and(|value| value == "1") {
+        fs::write(&file, [before, begin, generated, end, after].concat()).unwrap();
+    } else {
+        assert!(
+            committed == generated,
+            "k8s/floe.yaml has other definitions than crates/api generates; \
+             `FLOE_BLESS=1 cargo test -p floe-api` writes them anew"
+        );
+    }
+}
+
 #[test]
 fn the_text_reads_back_as_the_same_definitions() {
-    for (text, definitions) in [(yaml(), all()), (own_yaml(), own())] {
+    for (text, definitions) in [
+        (yaml(), all()),
+        (own_yaml(), own()),
+        (node_pools_yaml(), node_pools()),
+    ] {
         let documents: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&text).unwrap();
         assert_eq!(documents, definitions);
     }
@@ -99,6 +135,17 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
                 let pattern = regex::Regex::new(argument.as_str().unwrap()).unwrap();
                 if value.as_str().is_some_and(|text| !pattern.is_match(text)) {
                     refuse(format!("does not match {pattern}"));
+                }
+            }
+            "oneOf" => {
+                let mut holding = 0;
+                for schema in argument.as_array().unwrap() {
+                    let mut refused = Vec::new();
+                    check(schema, value, path, &mut refused);
+                    holding += usize::from(refused.is_empty());
+                }
+                if holding != 1 {
+                    refuse(format!("{holding} of oneOf hold"));
                 }
             }
             "enum" if !argument.as_array().unwrap().contains(value) => {
@@ -178,6 +225,7 @@ fn has_type(value: &Value, kind: &Value) -> bool {
         "array" => value.is_array(),
         "string" => value.is_string(),
         "integer" => value.is_i64(),
+        "number" => value.is_number(),
         "boolean" => value.is_boolean(),
         unknown => panic!("unknown type {unknown}"),
     }

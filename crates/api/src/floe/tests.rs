@@ -1,5 +1,5 @@
 /// The members that the schema does not name, which the API server would drop.
-pub(super) fn unknown(
+pub(crate) fn unknown(
     schema: &serde_json::Value,
     value: &serde_json::Value,
     path: &str,
@@ -7,7 +7,8 @@ pub(super) fn unknown(
     let mut found = Vec::new();
     for (name, member) in value.as_object().into_iter().flatten() {
         let path = format!("{path}/{name}");
-        match schema["properties"].get(name) {
+        let any = schema.get("additionalProperties");
+        match schema["properties"].get(name).or(any) {
             Some(schema) => found.extend(unknown(schema, member, &path)),
             None => found.push(path),
         }

@@ -37,6 +37,8 @@ fn defaults() -> Config {
             namespace: "kube-system".into(),
             name: "galaxy-ipam".into(),
         }),
+        float_ips: true,
+        node_pools: true,
         timing: Timing::default(),
     }
 }

@@ -1,0 +1,134 @@
+//! The annotations of nodes: which addresses pools have given them.
+//!
+//! A node may serve several pools, so one task knows what all of them say. Compat: FLIPOP's
+//! key has room for one address: it names that of the first pool, by namespace and name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tracing::{debug, warn};
+
+use super::{
+    facts::Notes,
+    objects::Id,
+    server::{Failure, Server},
+};
+
+/// The pause before a failed patch is tried again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// What a pool says.
+#[derive(Debug)]
+pub struct Word {
+    /// Which pool, and its uid: another one may have taken its name.
+    pub pool: (Id, String),
+    /// What it has given to which node. A node that it names with nothing shall not be
+    /// annotated with an address of its.
+    pub given: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// What the annotations of nodes say, as far as the pool has seen them.
+    pub seen: BTreeMap<String, Notes>,
+}
+
+/// Where pools say it.
+pub type Words = mpsc::UnboundedSender<Word>;
+
+/// Annotates nodes as pools say, as long as somebody can say something.
+pub async fn run(server: Server, mut words: mpsc::UnboundedReceiver<Word>) {
+    let mut annotator = Annotator {
+        server,
+        pools: BTreeMap::new(),
+        present: BTreeMap::new(),
+        failed: BTreeSet::new(),
+        told: false,
+    };
+    loop {
+        let retry = (!annotator.failed.is_empty()).then(|| Instant::now() + PAUSE);
+        tokio::select! {
+            word = words.recv() => match word {
+                Some(word) => annotator.hear(word).await,
+                None => return,
+            },
+            () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
+                let again = std::mem::take(&mut annotator.failed);
+                annotator.annotate(again).await;
+            }
+        }
+    }
+}
+
+struct Annotator {
+    server: Server,
+    pools: BTreeMap<(Id, String), BTreeMap<String, BTreeSet<IpAddr>>>,
+    present: BTreeMap<String, Notes>,
+    failed: BTreeSet<String>,
+    /// Whether it was told that patches fail.
+    told: bool,
+}
+
+impl Annotator {
+    async fn hear(&mut self, word: Word) {
+        let Word { pool, given, seen } = word;
+        self.present.extend(seen);
+        let mut concerned: BTreeSet<String> = given.keys().cloned().collect();
+        let before = self.pools.insert(pool.clone(), given);
+        concerned.extend(before.into_iter().flat_map(BTreeMap::into_keys));
+        if self.pools.get(&pool).is_some_and(BTreeMap::is_empty) {
+            self.pools.remove(&pool);
+        }
+        self.annotate(concerned).await;
+    }
+
+    async fn annotate(&mut self, nodes: BTreeSet<String>) {
+        for node in nodes {
+            let wanted = self.wanted(&node);
+            if self.present.get(&node) == Some(&wanted) {
+                continue;
+            }
+            match self.server.annotate(&node, &wanted).await {
+                Ok(()) => {
+                    debug!(node, "annotated");
+                    self.present.insert(node, wanted);
+                    self.told = false;
+                }
+                Err(Failure::Gone) => {
+                    self.present.remove(&node);
+                }
+                Err(failure) => {
+                    if !std::mem::replace(&mut self.told, true) {
+                        let reason = "NodeNotAnnotated";
+                        warn!(reason, node, error = %failure, "a node is not annotated");
+                    }
+                    self.failed.insert(node);
+                }
+            }
+        }
+    }
+
+    fn wanted(&self, node: &str) -> Notes {
+        let given = self.pools.values().filter_map(|pool| pool.get(node));
+        let mut all: Vec<IpAddr> = Vec::new();
+        for ip in given.flatten() {
+            if !all.contains(ip) {
+                all.push(*ip);
+            }
+        }
+        let first = |v4: bool| {
+            all.iter()
+                .find(|ip| ip.is_ipv4() == v4)
+                .map(ToString::to_string)
+        };
+        let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
+        Notes {
+            v4: first(true),
+            v6: first(false),
+            all: (!texts.is_empty()).then(|| texts.join(",")),
+        }
+    }
+}

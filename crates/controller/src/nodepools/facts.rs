@@ -1,0 +1,96 @@
+//! What is looked at of nodes and pods.
+
+use floe_api::flipop::{ALL_ANNOTATION, IPV4_ANNOTATION, IPV6_ANNOTATION};
+use floe_core::nodepool::matching::{NodeFacts, PodFacts, Taint};
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// What decides whether it fits.
+    pub facts: NodeFacts,
+    /// Its addresses: type and text.
+    pub addresses: Vec<(String, String)>,
+    /// What its annotations say.
+    pub notes: Notes,
+}
+
+/// The annotations of a node about the addresses that pools have given it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// [`IPV4_ANNOTATION`].
+    pub v4: Option<String>,
+    /// [`IPV6_ANNOTATION`].
+    pub v6: Option<String>,
+    /// [`ALL_ANNOTATION`].
+    pub all: Option<String>,
+}
+
+impl Notes {
+    /// Each with its name.
+    pub fn named(&self) -> [(&'static str, Option<&String>); 3] {
+        [
+            (IPV4_ANNOTATION, self.v4.as_ref()),
+            (IPV6_ANNOTATION, self.v6.as_ref()),
+            (ALL_ANNOTATION, self.all.as_ref()),
+        ]
+    }
+}
+
+/// What is looked at of a node.
+pub fn node(node: Node) -> NodeView {
+    let annotations = node.metadata.annotations.unwrap_or_default();
+    let note = |name: &str| annotations.get(name).cloned();
+    let notes = Notes {
+        v4: note(IPV4_ANNOTATION),
+        v6: note(IPV6_ANNOTATION),
+        all: note(ALL_ANNOTATION),
+    };
+    let spec = node.spec.unwrap_or_default();
+    let status = node.status.unwrap_or_default();
+    let taints = spec.taints.unwrap_or_default().into_iter();
+    let conditions = status.conditions.unwrap_or_default();
+    // Compat: of a condition that is there twice the last one counts.
+    let mut conditions = conditions.iter().rev();
+    let ready = conditions.find(|it| it.type_ == "Ready");
+    NodeView {
+        facts: NodeFacts {
+            name: node.metadata.name.unwrap_or_default(),
+            provider_id: spec.provider_id.unwrap_or_default(),
+            labels: node.metadata.labels.unwrap_or_default(),
+            taints: taints
+                .map(|taint| Taint {
+                    key: taint.key,
+                    value: taint.value.unwrap_or_default(),
+                    effect: taint.effect,
+                })
+                .collect(),
+            ready: ready.is_some_and(|it| it.status == "True"),
+            deleting: node.metadata.deletion_timestamp.is_some(),
+            unreachable: false,
+        },
+        addresses: status
+            .addresses
+            .unwrap_or_default()
+            .into_iter()
+            .map(|it| (it.type_, it.address))
+            .collect(),
+        notes,
+    }
+}
+
+/// What is looked at of a pod.
+pub fn pod(pod: Pod) -> PodFacts {
+    let status = pod.status.unwrap_or_default();
+    let conditions = status.conditions.unwrap_or_default();
+    let mut conditions = conditions.iter().rev();
+    let ready = conditions.find(|it| it.type_ == "Ready");
+    PodFacts {
+        namespace: pod.metadata.namespace.unwrap_or_default(),
+        labels: pod.metadata.labels.unwrap_or_default(),
+        node: pod.spec.and_then(|it| it.node_name).unwrap_or_default(),
+        phase_running: status.phase.as_deref() == Some("Running"),
+        ready: ready.is_some_and(|it| it.status == "True"),
+        deleting: pod.metadata.deletion_timestamp.is_some(),
+    }
+}

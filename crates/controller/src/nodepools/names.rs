@@ -1,0 +1,244 @@
+//! A name in DNS that follows addresses: what it shall say, what it was last made to say,
+//! and when to try again.
+//!
+//! It never says nothing unless somebody asks for that, writes nothing before the addresses
+//! are known, and takes changes that come together as one.
+
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+
+use floe_core::nodepool::{
+    cloud::Refusal,
+    records::{self, RecordSet},
+    retry::{Tries, after},
+};
+use jiff::Timestamp;
+
+use super::check::DnsPlan;
+
+/// How long it is believed that the name says what it was made to say.
+const BELIEVED: Duration = Duration::from_mins(10);
+
+/// Keeps a name.
+pub struct Keeper {
+    plan: DnsPlan,
+    owner: String,
+    moment: Duration,
+    wanted: Option<BTreeSet<IpAddr>>,
+    /// Since when something else is wanted.
+    changed: Option<Timestamp>,
+    applied: Option<(RecordSet, Timestamp)>,
+    busy: bool,
+    tries: Tries,
+    trouble: Option<Refusal>,
+}
+
+/// How a name is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It says what it shall: so many addresses.
+    Current(usize),
+    /// The last try failed.
+    Failed(Refusal),
+    /// A try is to come or under way.
+    Waiting,
+    /// There is nothing that it could say.
+    Nothing,
+}
+
+impl Keeper {
+    /// `owner` is written beside the name; changes are collected for a `moment`.
+    pub fn new(plan: DnsPlan, owner: String, moment: Duration) -> Self {
+        Self {
+            plan,
+            owner,
+            moment,
+            wanted: None,
+            changed: None,
+            applied: None,
+            busy: false,
+            tries: Tries::default(),
+            trouble: None,
+        }
+    }
+
+    /// The name.
+    pub fn plan(&self) -> &DnsPlan {
+        &self.plan
+    }
+
+    /// The specification may have changed, but not the name.
+    pub fn configure(&mut self, plan: DnsPlan) {
+        self.plan = plan;
+    }
+
+    /// The addresses that it shall say; none as long as they are not known.
+    pub fn want(&mut self, known: Option<&BTreeSet<IpAddr>>, now: Timestamp) {
+        let Some(wanted) = records::wanted(known, self.plan.empties) else {
+            return;
+        };
+        if self.wanted.as_ref() != Some(&wanted) {
+            self.changed = Some(now);
+            self.wanted = Some(wanted);
+        }
+    }
+
+    /// What to write now. It is under way until it has ended.
+    pub fn poll(&mut self, now: Timestamp) -> Option<RecordSet> {
+        let set = self.set().filter(|_| !self.busy)?;
+        if self.due(&set).is_some_and(|due| due > now) {
+            return None;
+        }
+        self.busy = true;
+        Some(set)
+    }
+
+    /// What came of it.
+    pub fn ended(&mut self, set: RecordSet, outcome: Result<(), Refusal>, now: Timestamp) {
+        self.busy = false;
+        match outcome {
+            Ok(()) => {
+                self.applied = Some((set, now));
+                self.tries = Tries::default();
+                self.trouble = None;
+            }
+            Err(refusal) => {
+                self.tries.refused(&refusal, now);
+                self.trouble = Some(refusal);
+            }
+        }
+    }
+
+    /// When to poll again.
+    pub fn wake(&self) -> Option<Timestamp> {
+        let set = self.set().filter(|_| !self.busy)?;
+        self.due(&set)
+    }
+
+    /// How it is.
+    pub fn standing(&self) -> Standing {
+        if let Some(refusal) = &self.trouble {
+            return Standing::Failed(refusal.clone());
+        }
+        match (self.set(), &self.applied) {
+            (None, _) => Standing::Nothing,
+            (Some(wanted), Some((applied, _))) if *applied == wanted => {
+                Standing::Current(wanted.addresses.len())
+            }
+            (Some(_), _) => Standing::Waiting,
+        }
+    }
+
+    /// What it was last made to say, and when.
+    pub fn applied(&self) -> Option<(&BTreeSet<IpAddr>, Timestamp)> {
+        let (set, at) = self.applied.as_ref()?;
+        Some((&set.addresses, *at))
+    }
+
+    fn set(&self) -> Option<RecordSet> {
+        Some(RecordSet {
+            zone: self.plan.zone.clone(),
+            name: self.plan.name.clone(),
+            addresses: self.wanted.clone()?,
+            ttl: self.plan.ttl,
+            owner: self.owner.clone(),
+        })
+    }
+
+    fn due(&self, set: &RecordSet) -> Option<Timestamp> {
+        let by_content = match &self.applied {
+            Some((applied, at)) if applied == set => Some(after(*at, BELIEVED)),
+            Some(_) | None => self.changed.map(|at| after(at, self.moment)),
+        };
+        by_content.max(self.tries.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use floe_core::nodepool::cloud::Class;
+
+    use super::{super::fakes::FakeDns, *};
+
+    fn keeper(empties: bool) -> Keeper {
+        let plan = DnsPlan {
+            provider: "fake".into(),
+            dns: Arc::new(FakeDns::default()),
+            zone: "example.com".into(),
+            name: "www".into(),
+            ttl: 60,
+            empties,
+        };
+        Keeper::new(plan, "me".into(), Duration::from_secs(1))
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn ips(last: &[u8]) -> BTreeSet<IpAddr> {
+        last.iter().map(|it| [10, 0, 0, *it].into()).collect()
+    }
+
+    #[test]
+    fn nothing_is_written_before_the_addresses_are_known_and_never_nothing() {
+        let mut keeper = keeper(false);
+        keeper.want(None, at(0));
+        assert_eq!((keeper.poll(at(9)), keeper.wake()), (None, None));
+        keeper.want(Some(&ips(&[])), at(9));
+        assert_eq!(keeper.poll(at(99)), None);
+        assert_eq!(keeper.standing(), Standing::Nothing);
+        keeper.want(Some(&ips(&[1])), at(100));
+        assert_eq!(keeper.poll(at(101)).unwrap().addresses, ips(&[1]));
+    }
+
+    #[test]
+    fn whoever_asks_for_an_empty_name_gets_one() {
+        let mut keeper = keeper(true);
+        keeper.want(None, at(0));
+        assert_eq!(keeper.poll(at(9)), None);
+        keeper.want(Some(&ips(&[])), at(9));
+        assert_eq!(keeper.poll(at(10)).unwrap().addresses, ips(&[]));
+    }
+
+    #[test]
+    fn changes_that_come_together_are_one_write() {
+        let mut keeper = keeper(false);
+        for last in 1..4 {
+            keeper.want(Some(&ips(&[last])), at(0));
+        }
+        assert_eq!(keeper.poll(at(0)), None);
+        assert_eq!(keeper.wake(), Some(at(1)));
+        let set = keeper.poll(at(1)).unwrap();
+        assert_eq!(set.addresses, ips(&[3]));
+        assert_eq!((keeper.poll(at(5)), keeper.wake()), (None, None));
+        keeper.ended(set, Ok(()), at(5));
+        assert_eq!(keeper.standing(), Standing::Current(1));
+        keeper.want(Some(&ips(&[3])), at(6));
+        assert_eq!(keeper.poll(at(604)), None);
+        // Somebody else may have changed it.
+        assert!(keeper.poll(at(605)).is_some());
+    }
+
+    #[test]
+    fn pauses_grow_with_failures_also_when_something_changes() {
+        let mut keeper = keeper(false);
+        keeper.want(Some(&ips(&[1])), at(0));
+        let mut now = at(1);
+        let mut pauses = Vec::new();
+        for last in 0..4 {
+            let set = keeper.poll(now).unwrap();
+            keeper.ended(set, Err(Refusal::new(Class::Unavailable, "no")), now);
+            keeper.want(Some(&ips(&[last])), at(1));
+            let wake = keeper.wake().unwrap();
+            pauses.push(wake.as_second() - now.as_second());
+            now = wake;
+        }
+        assert_eq!(pauses, [1, 1, 5, 5]);
+        assert!(matches!(keeper.standing(), Standing::Failed(_)));
+        let set = keeper.poll(now).unwrap();
+        keeper.ended(set, Ok(()), now);
+        assert_eq!(keeper.standing(), Standing::Current(1));
+    }
+}

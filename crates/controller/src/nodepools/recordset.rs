@@ -1,0 +1,429 @@
+//! One record set: a name in DNS that says the addresses of nodes that fit.
+//!
+//! Nothing is written before nodes and pods were listed once, so that a restart never
+//! empties a name; node events that come together are one write.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+
+use floe_api::flipop::{
+    ACCEPTED, PUBLISHED,
+    records::{AddressFamily, NodeDNSRecordSet, NodeDNSRecordSetStatus},
+};
+use floe_core::nodepool::{
+    cloud::Refusal,
+    records::{NodeAddresses, RecordSet},
+    retry::after,
+};
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+use tokio::{sync::watch, time::sleep_until};
+use tracing::{info, warn};
+
+use super::{
+    Shared,
+    account::Caller,
+    check::{self, DnsPlan, Fault, RecordsPlan},
+    names::{Keeper, Standing},
+    objects::{Id, newest},
+    server::Failure,
+    sight::Sight,
+    status::{self, Verdict, whole},
+};
+use crate::metrics::RecordFigures;
+
+/// How long node events are collected before DNS is told.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// The pause after a failed write of an object.
+const WRITE_PAUSE: Duration = Duration::from_secs(2);
+
+/// The types of conditions that only floe writes.
+const OURS: [&str; 2] = [ACCEPTED, PUBLISHED];
+
+/// Looks after a record set as long as it is there.
+pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<NodeDNSRecordSet>>) {
+    let object = Arc::clone(&objects.borrow_and_update());
+    let mut worker = Worker {
+        caller: Caller {
+            kind: "NodeDNSRecordSet",
+            id: id.clone(),
+        },
+        shared,
+        id,
+        object,
+        told_objects: objects.clone(),
+        course: Course::Idle,
+        work: FuturesUnordered::new(),
+        busy: false,
+        pause: None,
+        told: None,
+    };
+    worker.take_up();
+    loop {
+        worker.step();
+        let now = worker.shared.clock.now();
+        let wake = worker.wake();
+        let instant = worker.shared.clock.instant(wake.unwrap_or(now));
+        let Worker { course, work, .. } = &mut worker;
+        tokio::select! {
+            changed = objects.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+                worker.object = Arc::clone(&objects.borrow_and_update());
+                worker.take_up();
+            }
+            Some(done) = work.next(), if !work.is_empty() => worker.done(done),
+            () = course.news() => {}
+            () = sleep_until(instant), if wake.is_some() => {}
+        }
+    }
+    let Id { namespace, name } = &worker.id;
+    info!(
+        namespace,
+        name, "a record set is gone; its name stays as it is"
+    );
+    worker.shared.metrics.record_set(&worker.id, None);
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    id: Id,
+    caller: Caller,
+    object: Arc<NodeDNSRecordSet>,
+    /// What the watch has told.
+    told_objects: watch::Receiver<Arc<NodeDNSRecordSet>>,
+    course: Course,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// A write of the object is under way.
+    busy: bool,
+    pause: Option<Timestamp>,
+    /// The trouble that is told and lasts.
+    told: Option<&'static str>,
+}
+
+enum Course {
+    Idle,
+    Faulty(Fault),
+    Running(Box<Running>),
+}
+
+struct Running {
+    plan: RecordsPlan,
+    sight: Sight,
+    keeper: Keeper,
+    /// Fitting nodes that have no address of the kind.
+    without: Vec<String>,
+}
+
+enum Done {
+    Written {
+        outcome: Result<Box<NodeDNSRecordSet>, Failure>,
+        fresh: Option<Box<NodeDNSRecordSet>>,
+    },
+    Named {
+        set: RecordSet,
+        outcome: Result<(), Refusal>,
+    },
+}
+
+impl Course {
+    async fn news(&mut self) {
+        match self {
+            Self::Running(running) => running.sight.changed().await,
+            Self::Idle | Self::Faulty(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Worker {
+    fn take_up(&mut self) {
+        if self.object.metadata.deletion_timestamp.is_some() {
+            self.course = Course::Idle;
+            return;
+        }
+        match check::records(&self.object.spec, &self.shared.registry) {
+            Ok(plan) => self.follow(plan),
+            Err(fault) => {
+                let known = matches!(&self.course, Course::Faulty(old) if *old == fault);
+                if !known {
+                    self.refuse(&fault);
+                }
+                self.course = Course::Faulty(fault);
+            }
+        }
+    }
+
+    fn refuse(&self, fault: &Fault) {
+        let Id { namespace, name } = &self.id;
+        let Fault { reason, message } = fault;
+        warn!(
+            reason,
+            namespace,
+            name,
+            error = message,
+            "a record set cannot be followed"
+        );
+        self.shared.metrics.record_set(&self.id, None);
+        let note = message.clone();
+        self.shared
+            .teller
+            .tell(&*self.object, true, reason, "Validate", note, &[message]);
+    }
+
+    fn follow(&mut self, plan: RecordsPlan) {
+        let Id { namespace, name } = &self.id;
+        let owner = format!("floe/{}/nodes/{namespace}/{name}", self.shared.cluster);
+        let keeper = |dns: &DnsPlan| Keeper::new(dns.clone(), owner, MOMENT);
+        if let Course::Running(running) = &mut self.course {
+            if *running.sight.selection() != plan.selection {
+                running.sight = Sight::new(&self.shared.watches, &plan.selection);
+            }
+            if running.keeper.plan().is_same_place(&plan.dns) {
+                running.keeper.configure(plan.dns.clone());
+            } else {
+                running.keeper = keeper(&plan.dns);
+            }
+            running.plan = plan;
+            return;
+        }
+        let running = Running {
+            sight: Sight::new(&self.shared.watches, &plan.selection),
+            keeper: keeper(&plan.dns),
+            plan,
+            without: Vec::new(),
+        };
+        self.course = Course::Running(Box::new(running));
+    }
+
+    fn step(&mut self) {
+        let now = self.shared.clock.now();
+        let Worker {
+            shared,
+            caller,
+            object,
+            course,
+            work,
+            ..
+        } = self;
+        if let Course::Running(running) = course {
+            running.look(object, now);
+            if let Some(set) = running.keeper.poll(now) {
+                let (shared, caller) = (Arc::clone(shared), caller.clone());
+                let plan = running.keeper.plan().clone();
+                work.push(Box::pin(async move {
+                    let outcome = shared.write_name(&plan, &caller, &set).await;
+                    Done::Named { set, outcome }
+                }));
+            }
+        }
+        self.report(now);
+    }
+
+    fn done(&mut self, done: Done) {
+        let now = self.shared.clock.now();
+        match done {
+            Done::Named { set, outcome } => self.named(set, outcome, now),
+            Done::Written { outcome, fresh } => {
+                self.busy = false;
+                match (outcome, fresh) {
+                    (Ok(object), _) | (Err(_), Some(object)) => {
+                        self.object = newest(Arc::from(object), &self.told_objects);
+                        self.take_up();
+                    }
+                    (Err(failure), None) => {
+                        let Id { namespace, name } = &self.id;
+                        let reason = failure.reason();
+                        warn!(reason, namespace, name, error = %failure, "a record set is not written");
+                        self.pause = Some(after(now, WRITE_PAUSE));
+                    }
+                }
+            }
+        }
+    }
+
+    fn named(&mut self, set: RecordSet, outcome: Result<(), Refusal>, now: Timestamp) {
+        let Course::Running(running) = &mut self.course else {
+            return;
+        };
+        let plan = running.keeper.plan();
+        // Another name by now: its keeper has asked for nothing yet.
+        if (&set.zone, &set.name) != (&plan.zone, &plan.name) {
+            return;
+        }
+        let Id { namespace, name } = &self.id;
+        match &outcome {
+            Ok(()) => {
+                let addresses = set.addresses.len();
+                info!(
+                    namespace,
+                    name,
+                    dns = plan.full_name(),
+                    addresses,
+                    "a name was written"
+                );
+                self.told = None;
+            }
+            Err(refusal) => {
+                let reason = refusal.class.reason();
+                warn!(reason, namespace, name, error = %refusal, "a name was not written");
+                if self.told != Some(reason) {
+                    let note = format!("{}: {refusal}", plan.full_name());
+                    let what = refusal.message.as_str();
+                    let teller = &self.shared.teller;
+                    teller.tell(&*self.object, true, reason, "Publish", note, &[what]);
+                    self.told = Some(reason);
+                }
+            }
+        }
+        running.keeper.ended(set, outcome, now);
+    }
+
+    fn wake(&self) -> Option<Timestamp> {
+        let pause = self.pause.filter(|_| !self.busy);
+        let keeper = match &self.course {
+            Course::Running(running) => running.keeper.wake(),
+            Course::Idle | Course::Faulty(_) => None,
+        };
+        [pause, keeper].into_iter().flatten().min()
+    }
+
+    fn report(&mut self, now: Timestamp) {
+        let old = self.object.status.clone().unwrap_or_default();
+        let (verdicts, mut wanted) = match &self.course {
+            Course::Idle => return,
+            Course::Faulty(fault) => {
+                let status = NodeDNSRecordSetStatus {
+                    state: "error".into(),
+                    error: fault.message.clone(),
+                    ..NodeDNSRecordSetStatus::default()
+                };
+                (vec![Verdict::accepted(Some(fault))], status)
+            }
+            Course::Running(running) => {
+                let figures = running.figures();
+                self.shared.metrics.record_set(&self.id, Some(figures));
+                running.status(&old)
+            }
+        };
+        let generation = self.object.metadata.generation;
+        wanted.observed_generation = generation;
+        wanted.conditions = status::conditions(&old.conditions, &OURS, &verdicts, generation, now);
+        self.write(&wanted, now);
+    }
+
+    fn write(&mut self, wanted: &NodeDNSRecordSetStatus, now: Timestamp) {
+        if self.busy || self.pause.is_some_and(|at| at > now) {
+            return;
+        }
+        self.pause = None;
+        let old = self
+            .object
+            .status
+            .as_ref()
+            .map_or(Value::Null, |it| json!(it));
+        let Some(patch) = status::difference(&old, &json!(wanted)) else {
+            return;
+        };
+        self.busy = true;
+        let (shared, id) = (Arc::clone(&self.shared), self.id.clone());
+        let version = self.object.metadata.resource_version.clone();
+        self.work.push(Box::pin(async move {
+            let outcome = shared.server.patch_status(&id, version, patch).await;
+            let fresh = match &outcome {
+                Err(Failure::Conflict) => shared.server.read(&id).await.ok().map(Box::new),
+                Ok(_) | Err(Failure::Gone | Failure::Failed(_) | Failure::Silent) => None,
+            };
+            Done::Written {
+                outcome: outcome.map(Box::new),
+                fresh,
+            }
+        }));
+    }
+}
+
+impl Running {
+    /// Tells the keeper which addresses there are, once that is known.
+    fn look(&mut self, object: &NodeDNSRecordSet, now: Timestamp) {
+        let Some(judged) = self.sight.judge(&self.plan.rule) else {
+            return;
+        };
+        let kind = object.spec.address_type();
+        let wants = |ip: &IpAddr| {
+            object.spec.wants(if ip.is_ipv4() {
+                AddressFamily::IPv4
+            } else {
+                AddressFamily::IPv6
+            })
+        };
+        let mut addresses = BTreeSet::new();
+        let mut without = Vec::new();
+        for it in judged.values().filter(|it| it.seen.unfit.is_none()) {
+            let notes = &it.node.notes;
+            let own = kind.of(&NodeAddresses {
+                status: it.node.addresses.clone(),
+                // FLIPOP writes only the first.
+                annotation: notes.all.clone().or_else(|| notes.v4.clone()),
+            });
+            let before = addresses.len();
+            addresses.extend(own.into_iter().filter(wants));
+            if addresses.len() == before {
+                without.push(it.seen.name.clone());
+            }
+        }
+        if self.without != without && !without.is_empty() {
+            warn!(reason = "NodeWithoutAddress", nodes = ?without, "nodes without an address for DNS");
+        }
+        self.without = without;
+        self.keeper.want(Some(&addresses), now);
+    }
+
+    fn status(&self, old: &NodeDNSRecordSetStatus) -> (Vec<Verdict>, NodeDNSRecordSetStatus) {
+        let standing = self.keeper.standing();
+        let (state, error) = match &standing {
+            Standing::Current(_) => ("active", String::new()),
+            Standing::Failed(refusal) => {
+                let error = format!("Failed to update DNS: {refusal}");
+                ("in-progress", error)
+            }
+            Standing::Waiting | Standing::Nothing => ("in-progress", String::new()),
+        };
+        let applied = self.keeper.applied();
+        let (addresses, last_update) = match applied {
+            Some((addresses, at)) => {
+                let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+                // A look that has changed nothing is no news.
+                let same = texts == old.addresses && old.last_update.is_some();
+                let at = if same {
+                    old.last_update.clone()
+                } else {
+                    Some(Time(whole(at)))
+                };
+                (texts, at)
+            }
+            // As the last process has left it.
+            None => (old.addresses.clone(), old.last_update.clone()),
+        };
+        let status = NodeDNSRecordSetStatus {
+            state: state.to_owned(),
+            error,
+            records: i64::try_from(addresses.len()).unwrap_or(i64::MAX),
+            addresses,
+            last_update,
+            ..NodeDNSRecordSetStatus::default()
+        };
+        let verdicts = vec![Verdict::accepted(None), Verdict::published(&standing)];
+        (verdicts, status)
+    }
+
+    fn figures(&self) -> RecordFigures {
+        let applied = self.keeper.applied();
+        RecordFigures {
+            provider: self.plan.dns.provider.clone(),
+            dns: self.plan.dns.full_name(),
+            records: applied.map_or(0, |(addresses, _)| addresses.len()),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+use super::*;
+
+const AGENT_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+const KUBELET_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+
+fn renew(scene: &Scene, second: u64, agents: &[&str], kubelets: &[&str]) {
+    let lease = |name: String| json!({ "metadata": { "name": name }, "spec": { "leaseTransitions": second } });
+    for node in agents {
+        scene
+            .server
+            .put(AGENT_LEASES, lease(format!("floe-vip-{node}")));
+    }
+    if second.is_multiple_of(10) {
+        for node in kubelets {
+            scene.server.put(KUBELET_LEASES, lease((*node).to_owned()));
+        }
+    }
+}
+
+/// n1 has the address; n2 and n3 could.
+async fn scene() -> Scene {
+    let mut scene = two_nodes();
+    scene.server.put(NODES, node("n3", "True"));
+    let rule = json!({ "ips": [A] });
+    scene.server.put(POOLS, pool_with("p", rule));
+    renew(&scene, 0, &["n1", "n2", "n3"], &["n1", "n2", "n3"]);
+    scene.start();
+    scene.until(|it| it.ip("p", A) == "active n1").await;
+    scene
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_agent_and_kubelet_are_silent_loses_its_address_before_it_is_not_ready() {
+    let scene = scene().await;
+    for second in 1..=35 {
+        renew(&scene, second, &["n2", "n3"], &["n2", "n3"]);
+        pass(1).await;
+    }
+    assert_eq!(scene.ip("p", A), "active n2");
+    let node = scene.server.object(NODES, "n1").unwrap();
+    assert_eq!(node["status"]["conditions"][0]["status"], "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rolling_restart_of_agents_moves_nothing() {
+    let scene = scene().await;
+    let all = ["n1", "n2", "n3"];
+    // Each agent is silent for 30 s in turn; the kubelets are not.
+    for second in 1..=90 {
+        let silent = all[usize::try_from(second - 1).unwrap() / 30];
+        let others: Vec<&str> = all.into_iter().filter(|it| *it != silent).collect();
+        renew(&scene, second, &others, &all);
+        pass(1).await;
+    }
+    assert_eq!(scene.ip("p", A), "active n1");
+    assert_eq!(scene.cloud.count("assign"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_api_server_kills_nobody() {
+    let scene = scene().await;
+    for second in 1..=3 {
+        renew(&scene, second, &["n1", "n2", "n3"], &["n1", "n2", "n3"]);
+        pass(1).await;
+    }
+    // Nobody can renew anything, so nothing is renewed.
+    pass(60).await;
+    assert_eq!(scene.ip("p", A), "active n1");
+    assert_eq!(scene.cloud.count("assign"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_cannot_be_asked_about_is_no_witness() {
+    let scene = scene().await;
+    scene.server.always(
+        Method::GET,
+        "kube-node-lease/leases/n1",
+        ServerFault::Refuse(500),
+    );
+    for second in 1..=60 {
+        renew(&scene, second, &["n2", "n3"], &["n2", "n3"]);
+        pass(1).await;
+    }
+    assert_eq!(scene.ip("p", A), "active n1");
+}

@@ -1,0 +1,130 @@
+use super::*;
+
+fn bought() -> Scene {
+    let scene = Scene::new();
+    scene.cloud.lock().shop = ["10.0.1.1", "10.0.2.2"]
+        .map(|it| it.parse().unwrap())
+        .into();
+    scene.cloud.has(A, None);
+    for name in ["n1", "n2", "n3"] {
+        scene.server.put(NODES, node(name, "True"));
+    }
+    scene
+}
+
+async fn served(scene: &Scene) {
+    let ips = json!([A, "10.0.1.1", "10.0.2.2"]);
+    scene.until(|it| it.pool("p")["spec"]["ips"] == ips).await;
+    scene
+        .until(|it| {
+            it.status("p")["summary"]["active"] == 3 && it.status("p")["purchase"].is_null()
+        })
+        .await;
+}
+
+/// As `kubectl delete` does it.
+fn delete(scene: &Scene) {
+    let mut pool = scene.pool("p");
+    if pool["metadata"]["finalizers"]
+        .as_array()
+        .is_none_or(Vec::is_empty)
+    {
+        return scene.server.delete(POOLS, "p");
+    }
+    pool["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    scene.server.put(POOLS, pool);
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_stays_unless_somebody_says_otherwise() {
+    let mut scene = bought();
+    scene.server.put(
+        POOLS,
+        pool_with("p", json!({ "ips": [A], "desiredIPs": 3 })),
+    );
+    scene.start();
+    served(&scene).await;
+    assert_eq!(scene.pool("p")["metadata"]["finalizers"], json!(null));
+    let calls = scene.cloud.count("assign");
+    delete(&scene);
+    pass(300).await;
+    assert_eq!(scene.cloud.count("assign"), calls);
+    assert_eq!(
+        scene.cloud.count("detach") + scene.cloud.count("release"),
+        0
+    );
+    assert!(
+        scene.annotation("n1").is_none(),
+        "nobody keeps it there any more"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_bought_is_given_back_and_what_was_given_stays() {
+    let mut scene = bought();
+    let spec = json!({ "ips": [A], "desiredIPs": 3, "reclaimPolicy": "Delete" });
+    scene.server.put(POOLS, pool_with("p", spec));
+    scene.start();
+    served(&scene).await;
+    scene
+        .until(|it| it.pool("p")["metadata"]["finalizers"] == json!(["floe.dev/release-addresses"]))
+        .await;
+    delete(&scene);
+    scene.until(|it| it.pool("p").is_null()).await;
+    let left: Vec<String> = scene
+        .cloud
+        .lock()
+        .addresses
+        .keys()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(left, [A]);
+    assert_eq!(scene.cloud.count("release"), 2);
+    assert_eq!(scene.cloud.count(&format!("release {A}")), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_of_another_cluster_is_never_given_back() {
+    let mut scene = bought();
+    let spec = json!({ "ips": [A], "reclaimPolicy": "Delete" });
+    scene.server.put(POOLS, pool_with("p", spec));
+    let foreign = floe_core::nodepool::cloud::Mark {
+        cluster: "c-2".into(),
+        pool: "u".into(),
+        purchase: "1".into(),
+    };
+    let ip = A.parse::<std::net::IpAddr>().unwrap();
+    scene.cloud.lock().addresses.get_mut(&ip).unwrap().mark = Some(foreign);
+    scene.start();
+    scene.until(|it| it.ip("p", A) == "error").await;
+    let error = text(&scene.status("p")["ips"][A]["error"]);
+    assert!(error.ends_with("another cluster has bought it"), "{error}");
+    scene
+        .until(|it| it.pool("p")["metadata"]["finalizers"].is_array())
+        .await;
+    delete(&scene);
+    scene.until(|it| it.pool("p").is_null()).await;
+    let touched = ["assign", "detach", "release"].map(|call| scene.cloud.count(call));
+    assert_eq!(touched, [0; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_changes_his_mind_is_free_at_once() {
+    let mut scene = bought();
+    let spec = json!({ "ips": [A], "reclaimPolicy": "Delete" });
+    scene.server.put(POOLS, pool_with("p", spec));
+    scene.start();
+    scene
+        .until(|it| it.pool("p")["metadata"]["finalizers"].is_array())
+        .await;
+    let mut pool = scene.pool("p");
+    pool["spec"]["reclaimPolicy"] = json!("Retain");
+    scene.server.put(POOLS, pool);
+    scene
+        .until(|it| {
+            it.pool("p")["metadata"]["finalizers"]
+                .as_array()
+                .is_none_or(Vec::is_empty)
+        })
+        .await;
+}

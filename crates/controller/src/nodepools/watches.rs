@@ -1,0 +1,287 @@
+//! The nodes and pods that pools are about, watched by the selectors that pools have.
+//!
+//! Pools with the same selector share a watch, and a watch ends with the last pool that
+//! needs it. A node that leaves a watch is either gone or has other labels now, which is
+//! not the same: it is looked up.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use floe_core::nodepool::matching::PodFacts;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api, Client, Resource,
+    runtime::watcher::{Config, Event},
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::AbortHandle,
+    time::{sleep, timeout},
+};
+use tracing::debug;
+
+use super::{
+    clock::Clock,
+    facts::{self, NodeView},
+    objects::Id,
+    witness::Witnesses,
+};
+
+/// The pause before somebody is looked up again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long to wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// All watches that somebody needs.
+#[derive(Clone)]
+pub struct Watches {
+    client: Client,
+    clock: Clock,
+    open: Arc<Mutex<Open>>,
+}
+
+/// By selector; for pods by namespace and selector.
+#[derive(Default)]
+struct Open {
+    nodes: BTreeMap<String, Weak<Feed<NodeView>>>,
+    pods: BTreeMap<(String, String), Weak<Feed<PodFacts>>>,
+    witnesses: Weak<Witnesses>,
+}
+
+/// What one watch has seen. It ends when nobody has it any more.
+pub struct Feed<T> {
+    table: Arc<Table<T>>,
+    task: AbortHandle,
+}
+
+impl<T> Drop for Feed<T> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Table<T> {
+    rows: Mutex<Rows<T>>,
+    changes: watch::Sender<u64>,
+}
+
+struct Rows<T> {
+    known: BTreeMap<Id, Arc<T>>,
+    listed: Option<BTreeSet<Id>>,
+    complete: bool,
+}
+
+impl Watches {
+    /// None so far.
+    pub fn new(client: Client, clock: Clock) -> Self {
+        Self {
+            client,
+            clock,
+            open: Arc::default(),
+        }
+    }
+
+    /// Those who tell which nodes are dead.
+    pub fn witnesses(&self) -> Arc<Witnesses> {
+        let mut open = self.lock();
+        open.witnesses.upgrade().unwrap_or_else(|| {
+            let witnesses = Arc::new(Witnesses::start(self.client.clone(), self.clock));
+            open.witnesses = Arc::downgrade(&witnesses);
+            witnesses
+        })
+    }
+
+    /// The nodes that a selector selects.
+    pub fn nodes(&self, selector: &str) -> Arc<Feed<NodeView>> {
+        let mut open = self.lock();
+        open.nodes.retain(|_, feed| feed.strong_count() > 0);
+        if let Some(feed) = open.nodes.get(selector).and_then(Weak::upgrade) {
+            return feed;
+        }
+        let table = Arc::new(Table::default());
+        let api: Api<Node> = Api::all(self.client.clone());
+        let task = follow_nodes(api, selected(selector), Arc::clone(&table));
+        let feed = Feed::start(table, task);
+        open.nodes
+            .insert(selector.to_owned(), Arc::downgrade(&feed));
+        feed
+    }
+
+    /// The pods of a namespace, or of all, that a selector selects.
+    pub fn pods(&self, namespace: &str, selector: &str) -> Arc<Feed<PodFacts>> {
+        let mut open = self.lock();
+        open.pods.retain(|_, feed| feed.strong_count() > 0);
+        let key = (namespace.to_owned(), selector.to_owned());
+        if let Some(feed) = open.pods.get(&key).and_then(Weak::upgrade) {
+            return feed;
+        }
+        let table = Arc::new(Table::default());
+        let api: Api<Pod> = match namespace {
+            "" => Api::all(self.client.clone()),
+            namespace => Api::namespaced(self.client.clone(), namespace),
+        };
+        let task = follow_pods(api, selected(selector), Arc::clone(&table));
+        let feed = Feed::start(table, task);
+        open.pods.insert(key, Arc::downgrade(&feed));
+        feed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Send + Sync + 'static> Feed<T> {
+    fn start(table: Arc<Table<T>>, task: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+        let task = tokio::spawn(task).abort_handle();
+        Arc::new(Self { table, task })
+    }
+
+    /// Where it is told that something has changed.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.table.changes.subscribe()
+    }
+
+    /// Everything, once the first list is in.
+    pub fn all(&self) -> Option<BTreeMap<Id, Arc<T>>> {
+        let rows = self.table.lock();
+        rows.complete.then(|| rows.known.clone())
+    }
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        let rows = Rows {
+            known: BTreeMap::new(),
+            listed: None,
+            complete: false,
+        };
+        Self {
+            rows: Mutex::new(rows),
+            changes: watch::Sender::new(0),
+        }
+    }
+}
+
+impl<T: PartialEq> Table<T> {
+    /// Notes an event; whoever has left is handed back, and stays until
+    /// [`Table::settle`].
+    fn enter<K: Resource>(&self, event: Event<K>, view: impl FnOnce(K) -> T) -> Vec<Id> {
+        let (changed, left) = {
+            let mut rows = self.lock();
+            match event {
+                Event::Init => {
+                    rows.listed = Some(BTreeSet::new());
+                    (false, Vec::new())
+                }
+                Event::InitApply(object) | Event::Apply(object) => {
+                    let id = Id::of(object.meta());
+                    if let Some(listed) = &mut rows.listed {
+                        listed.insert(id.clone());
+                    }
+                    (rows.put(id, view(object)), Vec::new())
+                }
+                Event::InitDone => {
+                    let listed = rows.listed.take().unwrap_or_default();
+                    let left = rows.known.keys().filter(|id| !listed.contains(id));
+                    let left = left.cloned().collect();
+                    let first = !std::mem::replace(&mut rows.complete, true);
+                    (first, left)
+                }
+                Event::Delete(object) => (false, vec![Id::of(object.meta())]),
+            }
+        };
+        if changed {
+            self.tell();
+        }
+        left
+    }
+
+    /// What has become of somebody who has left: gone, or not as it was.
+    fn settle(&self, id: &Id, now: Option<T>) {
+        let changed = {
+            let mut rows = self.lock();
+            match now {
+                Some(view) => rows.put(id.clone(), view),
+                None => rows.known.remove(id).is_some(),
+            }
+        };
+        if changed {
+            self.tell();
+        }
+    }
+}
+
+impl<T> Table<T> {
+    fn tell(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rows<T>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: PartialEq> Rows<T> {
+    /// Kubelets write their nodes again and again: only what differs is told.
+    fn put(&mut self, id: Id, view: T) -> bool {
+        if self.known.get(&id).is_some_and(|old| **old == view) {
+            return false;
+        }
+        self.known.insert(id, Arc::new(view));
+        // While the first list comes in nobody can use it.
+        self.complete
+    }
+}
+
+async fn follow_pods(api: Api<Pod>, config: Config, table: Arc<Table<PodFacts>>) {
+    let enter = |event| {
+        // A pod that has left the watch does not count, whether it is gone or not.
+        for id in table.enter(event, facts::pod) {
+            table.settle(&id, None);
+        }
+    };
+    floe_shell::follow(api, config, "pods of node pools", enter).await;
+}
+
+async fn follow_nodes(api: Api<Node>, config: Config, table: Arc<Table<NodeView>>) {
+    let (sender, mut leavers) = mpsc::unbounded_channel();
+    let enter = |event| {
+        for id in table.enter(event, facts::node) {
+            // The receiver lives as long as this.
+            let _ = sender.send(id);
+        }
+    };
+    let look_up = async {
+        while let Some(id) = leavers.recv().await {
+            table.settle(&id, found(&api, &id.name).await.map(facts::node));
+        }
+    };
+    tokio::select! {
+        () = floe_shell::follow(api.clone(), config, "nodes of node pools", enter) => {}
+        () = look_up => {}
+    }
+}
+
+/// A node, if there is one, as the API server says it now.
+async fn found(api: &Api<Node>, name: &str) -> Option<Node> {
+    loop {
+        match timeout(PATIENCE, api.get_opt(name)).await {
+            Ok(Ok(node)) => return node,
+            Ok(Err(error)) => debug!(node = name, %error, "a node cannot be looked up"),
+            Err(_) => debug!(node = name, "nobody answers about a node"),
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+fn selected(selector: &str) -> Config {
+    match selector {
+        "" => Config::default(),
+        selector => Config::default().labels(selector),
+    }
+}

@@ -1,0 +1,359 @@
+//! One pool: its machine, and everything that the machine asks for.
+//!
+//! One task owns all of it. Calls run beside it and come back as messages, so that a slow
+//! cloud delays nothing else; no lock is held while anybody waits.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use floe_api::flipop::pool::{Circumstances, FloatingIPPool};
+use floe_core::nodepool::{
+    cloud::Refusal,
+    pool::{Answer, Call, Pool, Seen, Server as ServerId},
+    records::RecordSet,
+};
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use jiff::Timestamp;
+use tokio::{sync::watch, time::sleep_until};
+use tracing::{info, warn};
+
+use super::{
+    Shared,
+    account::{Account, Caller},
+    annotate::Word,
+    check::{self, DnsPlan, Fault, PoolPlan},
+    facts::Notes,
+    names::Keeper,
+    objects::{Id, version},
+    server::Failure,
+    sight::Sight,
+};
+
+mod calls;
+mod report;
+
+/// How long changes of addresses are collected before DNS is told.
+const DNS_MOMENT: Duration = Duration::from_millis(200);
+
+/// The pause after a failed write of an object.
+const WRITE_PAUSE: Duration = Duration::from_secs(2);
+
+/// Looks after a pool as long as it is there.
+pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<FloatingIPPool>>) {
+    let object = Arc::clone(&objects.borrow_and_update());
+    let caller = Caller {
+        kind: "FloatingIPPool",
+        id: id.clone(),
+    };
+    let mut worker = Worker {
+        shared,
+        id,
+        caller,
+        object,
+        told_objects: objects.clone(),
+        course: Course::Idle,
+        work: FuturesUnordered::new(),
+        writes: Writes::default(),
+        told: BTreeSet::new(),
+    };
+    worker.take_up();
+    loop {
+        worker.step();
+        let now = worker.shared.clock.now();
+        let wake = worker.wake(now);
+        let instant = worker.shared.clock.instant(wake.unwrap_or(now));
+        let Worker { course, work, .. } = &mut worker;
+        tokio::select! {
+            changed = objects.changed() => {
+                if changed.is_err() {
+                    break;
+                }
+                let object = Arc::clone(&objects.borrow_and_update());
+                worker.see(object);
+            }
+            Some(done) = work.next(), if !work.is_empty() => worker.done(done),
+            () = course.news() => {}
+            () = sleep_until(instant), if wake.is_some() => {}
+        }
+    }
+    worker.end();
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    id: Id,
+    caller: Caller,
+    /// The newest version that was seen.
+    object: Arc<FloatingIPPool>,
+    /// What the watch has told.
+    told_objects: watch::Receiver<Arc<FloatingIPPool>>,
+    course: Course,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    writes: Writes,
+    /// Troubles that are told and last.
+    told: BTreeSet<(String, &'static str)>,
+}
+
+/// What is done with the pool.
+enum Course {
+    /// Nothing: it is going, or was not looked at yet.
+    Idle,
+    /// It cannot be followed.
+    Faulty(Fault),
+    /// It is followed.
+    Running(Box<Running>),
+}
+
+struct Running {
+    plan: PoolPlan,
+    account: Arc<Account>,
+    sight: Sight,
+    /// None before everything was listed once: then the machine is not asked.
+    nodes: Option<BTreeMap<ServerId, Seen>>,
+    /// What annotations of nodes say, by the name of the node.
+    notes: BTreeMap<String, Notes>,
+    machine: Pool,
+    keeper: Option<Keeper>,
+    /// Calls under way that change something.
+    changing: usize,
+    /// A list that began before this may not show what was done.
+    changed: tokio::time::Instant,
+    /// When the last list was begun that the machine knows.
+    told: Option<tokio::time::Instant>,
+    /// Which pool of calls answers belong to: those of an earlier cloud are not heard.
+    epoch: u64,
+    annotated: Option<BTreeMap<String, BTreeSet<IpAddr>>>,
+    seen_notes: BTreeMap<String, Notes>,
+}
+
+/// Writes of the object: one at a time.
+#[derive(Default)]
+struct Writes {
+    busy: bool,
+    /// Not before this, after a failure.
+    pause: Option<Timestamp>,
+    /// The machine waits until its memory is written.
+    asked: bool,
+}
+
+/// Something has ended.
+enum Done {
+    Call {
+        epoch: u64,
+        call: Call,
+        answer: Answer,
+        /// How the object is now, if the call has changed it.
+        object: Option<Box<FloatingIPPool>>,
+        /// When a list was begun.
+        begun: Option<tokio::time::Instant>,
+    },
+    Written {
+        outcome: Result<Box<FloatingIPPool>, Failure>,
+        /// How the object is, if somebody else was faster.
+        fresh: Option<Box<FloatingIPPool>>,
+    },
+    Named {
+        zone: String,
+        name: String,
+        set: RecordSet,
+        outcome: Result<(), Refusal>,
+    },
+}
+
+impl Course {
+    /// Waits for news about nodes and pods.
+    async fn news(&mut self) {
+        match self {
+            Self::Running(running) => running.sight.changed().await,
+            Self::Idle | Self::Faulty(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Worker {
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// The watch tells of an object, perhaps of an older one than a write has returned.
+    fn see(&mut self, object: Arc<FloatingIPPool>) {
+        if version(&*object) >= version(&*self.object) {
+            self.object = object;
+            self.take_up();
+        }
+    }
+
+    /// The specification may have changed.
+    fn take_up(&mut self) {
+        let object = Arc::clone(&self.object);
+        if object.is_deleting() && !object.is_held() {
+            self.course = Course::Idle;
+            return;
+        }
+        match check::pool(&object.spec, &self.shared.registry) {
+            Ok(plan) => self.follow(plan),
+            Err(fault) => {
+                let known = matches!(&self.course, Course::Faulty(old) if *old == fault);
+                if !known {
+                    self.refuse(&fault);
+                }
+                self.course = Course::Faulty(fault);
+            }
+        }
+    }
+
+    fn refuse(&mut self, fault: &Fault) {
+        let Id { namespace, name } = &self.id;
+        let Fault { reason, message } = fault;
+        warn!(
+            reason,
+            namespace,
+            name,
+            error = message,
+            "a pool cannot be followed"
+        );
+        self.shared.metrics.pool(&self.id, None);
+        let note = message.clone();
+        self.shared
+            .teller
+            .tell(&*self.object, true, reason, "Validate", note, &[message]);
+    }
+
+    fn follow(&mut self, plan: PoolPlan) {
+        let now = self.now();
+        let spec = self.object.to_core(Circumstances {
+            cluster: &self.shared.cluster,
+            capabilities: plan.ips.capabilities(),
+        });
+        let owner = self.owner();
+        if let Course::Running(running) = &mut self.course {
+            running.machine.configure(spec, now);
+            running.replan(plan, &self.shared, owner);
+            return;
+        }
+        let account = self.shared.accounts.of(&plan.provider, &plan.ips);
+        let running = Running {
+            account,
+            sight: Sight::new(&self.shared.watches, &plan.selection),
+            nodes: None,
+            notes: BTreeMap::new(),
+            machine: Pool::new(spec, self.object.memory()),
+            keeper: plan.dns.clone().map(|dns| keeper(dns, owner)),
+            plan,
+            changing: 0,
+            changed: tokio::time::Instant::now(),
+            told: None,
+            epoch: 0,
+            annotated: None,
+            seen_notes: BTreeMap::new(),
+        };
+        self.course = Course::Running(Box::new(running));
+    }
+
+    /// Who keeps the pool's name in DNS. The name of the pool and not its uid: whoever makes
+    /// a pool anew means the same.
+    fn owner(&self) -> String {
+        let Id { namespace, name } = &self.id;
+        format!("floe/{}/pool/{namespace}/{name}", self.shared.cluster)
+    }
+
+    /// Everything that can be done now.
+    fn step(&mut self) {
+        let now = self.now();
+        if let Course::Running(running) = &mut self.course {
+            running.look(now);
+        }
+        self.begin_calls(now);
+        self.report(now);
+    }
+
+    fn wake(&self, now: Timestamp) -> Option<Timestamp> {
+        let pause = self.writes.pause.filter(|_| !self.writes.busy);
+        let Course::Running(running) = &self.course else {
+            return pause;
+        };
+        let machine = running
+            .nodes
+            .as_ref()
+            .and_then(|_| running.machine.wake(now));
+        let keeper = running.keeper.as_ref().and_then(Keeper::wake);
+        [pause, machine, keeper].into_iter().flatten().min()
+    }
+
+    /// The object is gone.
+    fn end(&mut self) {
+        let Id { namespace, name } = &self.id;
+        info!(namespace, name, "a pool is gone");
+        self.shared.metrics.pool(&self.id, None);
+        let given = BTreeMap::new();
+        self.annotate(given, BTreeMap::new());
+    }
+
+    fn annotate(&self, given: BTreeMap<String, BTreeSet<IpAddr>>, seen: BTreeMap<String, Notes>) {
+        let uid = self.object.metadata.uid.clone();
+        let word = Word {
+            pool: (self.id.clone(), uid.unwrap_or_default()),
+            given,
+            seen,
+        };
+        // An error means that this process no longer leads.
+        let _ = self.shared.words.send(word);
+    }
+}
+
+impl Running {
+    fn replan(&mut self, plan: PoolPlan, shared: &Shared, owner: String) {
+        if self.plan.provider != plan.provider {
+            self.account = shared.accounts.of(&plan.provider, &plan.ips);
+            self.epoch += 1;
+            self.changing = 0;
+        }
+        if *self.sight.selection() != plan.selection {
+            self.sight = Sight::new(&shared.watches, &plan.selection);
+        }
+        self.keeper = match (self.keeper.take(), plan.dns.clone()) {
+            (Some(mut keeper), Some(dns)) if keeper.plan().is_same_place(&dns) => {
+                keeper.configure(dns);
+                Some(keeper)
+            }
+            (_, dns) => dns.map(|dns| keeper(dns, owner)),
+        };
+        self.plan = plan;
+    }
+
+    /// Tells the machine which nodes there are, if that has changed.
+    fn look(&mut self, now: Timestamp) {
+        let Some(judged) = self.sight.judge(&self.plan.rule) else {
+            return;
+        };
+        let mut nodes = BTreeMap::new();
+        self.notes.clear();
+        for (server, it) in judged {
+            let notes = it.node.notes.clone();
+            self.notes.insert(it.seen.name.clone(), notes);
+            nodes.insert(server, it.seen);
+        }
+        if self.nodes.as_ref() != Some(&nodes) {
+            self.machine.nodes(nodes.clone(), now);
+            self.nodes = Some(nodes);
+        }
+    }
+
+    /// A list that began after this shows what the pool has done, and is news to it.
+    fn since(&self) -> tokio::time::Instant {
+        match self.changing {
+            0 => self
+                .told
+                .map_or(self.changed, |told| told.max(self.changed)),
+            _ => tokio::time::Instant::now(),
+        }
+    }
+}
+
+fn keeper(dns: DnsPlan, owner: String) -> Keeper {
+    Keeper::new(dns, owner, DNS_MOMENT)
+}

@@ -1,0 +1,274 @@
+//! The calls that a machine asks for, and their answers.
+
+use std::{net::IpAddr, sync::Arc};
+
+use floe_api::flipop::pool::FloatingIPPool;
+use floe_core::nodepool::{
+    cloud::{Class, Refusal},
+    pool::{Answer, Call},
+    records::RecordSet,
+    retry::after,
+};
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use tracing::{info, warn};
+
+use super::{
+    super::{
+        Shared,
+        account::Caller,
+        check::DnsPlan,
+        objects::{Id, newest},
+        server::Failure,
+    },
+    Course, Done, Running, WRITE_PAUSE, Worker,
+};
+
+impl Worker {
+    /// Begins what the machine wants now.
+    pub(super) fn begin_calls(&mut self, now: Timestamp) {
+        let Course::Running(running) = &mut self.course else {
+            return;
+        };
+        // What is not known of nodes is not that they are gone.
+        if running.nodes.is_none() {
+            return;
+        }
+        for call in running.machine.poll(now) {
+            if call == Call::Write {
+                self.writes.asked = true;
+                continue;
+            }
+            if is_change(&call) {
+                running.changing += 1;
+            }
+            let made = make(&self.shared, running, &self.caller, &self.object, call);
+            self.work.push(made);
+        }
+        if let Some(keeper) = &mut running.keeper
+            && let Some(set) = keeper.poll(now)
+        {
+            self.work
+                .push(name(&self.shared, keeper.plan(), &self.caller, set));
+        }
+    }
+
+    /// Something has ended.
+    pub(super) fn done(&mut self, done: Done) {
+        let now = self.now();
+        match done {
+            Done::Call {
+                epoch,
+                call,
+                answer,
+                object,
+                begun,
+            } => {
+                if let Some(object) = object {
+                    self.see(Arc::from(object));
+                }
+                if let (Course::Running(running), Some(begun)) = (&mut self.course, begun) {
+                    running.told = Some(begun);
+                }
+                self.answered(epoch, &call, answer, now);
+            }
+            Done::Written { outcome, fresh } => self.written(outcome, fresh, now),
+            Done::Named {
+                zone,
+                name,
+                set,
+                outcome,
+            } => self.named((zone, name), set, outcome, now),
+        }
+    }
+
+    fn answered(&mut self, epoch: u64, call: &Call, answer: Answer, now: Timestamp) {
+        let Course::Running(running) = &mut self.course else {
+            return;
+        };
+        if running.epoch != epoch {
+            return;
+        }
+        if is_change(call) {
+            running.changing -= 1;
+            running.changed = tokio::time::Instant::now();
+        }
+        let Id { namespace, name } = &self.id;
+        if let Answer::Refused(refusal) = &answer {
+            let reason = refusal.class.reason();
+            warn!(reason, namespace, name, ?call, error = %refusal, "a provider refuses");
+        } else if is_change(call) {
+            info!(namespace, name, ?call, ?answer, "a provider has answered");
+        }
+        running.machine.answered(call, answer, now);
+    }
+
+    fn named(
+        &mut self,
+        place: (String, String),
+        set: RecordSet,
+        outcome: Result<(), Refusal>,
+        now: Timestamp,
+    ) {
+        let Course::Running(running) = &mut self.course else {
+            return;
+        };
+        let Some(keeper) = &mut running.keeper else {
+            return;
+        };
+        // Another name by now: its keeper has asked for nothing yet.
+        let plan = keeper.plan();
+        if (plan.zone.as_str(), plan.name.as_str()) != (place.0.as_str(), place.1.as_str()) {
+            return;
+        }
+        let Id { namespace, name } = &self.id;
+        match &outcome {
+            Ok(()) => info!(
+                namespace,
+                name,
+                dns = plan.full_name(),
+                "a name was written"
+            ),
+            Err(refusal) => {
+                let reason = refusal.class.reason();
+                warn!(reason, namespace, name, error = %refusal, "a name was not written");
+            }
+        }
+        keeper.ended(set, outcome, now);
+    }
+
+    /// A write of the object has ended.
+    fn written(
+        &mut self,
+        outcome: Result<Box<FloatingIPPool>, Failure>,
+        fresh: Option<Box<FloatingIPPool>>,
+        now: Timestamp,
+    ) {
+        self.writes.busy = false;
+        self.writes.pause = None;
+        match outcome {
+            Ok(object) => self.see(Arc::from(object)),
+            Err(failure) => {
+                if let Some(fresh) = fresh {
+                    self.object = newest(Arc::from(fresh), &self.told_objects);
+                    self.take_up();
+                    return;
+                }
+                let Id { namespace, name } = &self.id;
+                let reason = failure.reason();
+                warn!(reason, namespace, name, error = %failure, "a pool is not written");
+                self.writes.pause = Some(after(now, WRITE_PAUSE));
+                if std::mem::take(&mut self.writes.asked)
+                    && let Course::Running(running) = &mut self.course
+                {
+                    let refusal = Refusal::new(Class::Unavailable, failure.to_string());
+                    let answer = Answer::Refused(refusal);
+                    running.machine.answered(&Call::Write, answer, now);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a call changes something at the cloud, so that lists from before are old.
+fn is_change(call: &Call) -> bool {
+    match call {
+        Call::Assign { .. } | Call::Detach { .. } | Call::Buy { .. } | Call::Release { .. } => true,
+        Call::List | Call::Check { .. } | Call::Write | Call::Enter { .. } => false,
+    }
+}
+
+fn make(
+    shared: &Arc<Shared>,
+    running: &Running,
+    caller: &Caller,
+    object: &FloatingIPPool,
+    call: Call,
+) -> BoxFuture<'static, Done> {
+    let (shared, account) = (Arc::clone(shared), Arc::clone(&running.account));
+    let (caller, epoch, since) = (caller.clone(), running.epoch, running.since());
+    let (region, uid) = (
+        object.spec.region.clone(),
+        object.metadata.uid.clone().unwrap_or_default(),
+    );
+    let mark_of = |ip: &IpAddr| running.machine.mark_of(*ip).cloned();
+    let mark = match &call {
+        // The mark that stands on it; the client compares it once more.
+        Call::Release { ip } => mark_of(ip),
+        Call::List | Call::Check { .. } | Call::Assign { .. } | Call::Detach { .. } => None,
+        Call::Write | Call::Buy { .. } | Call::Enter { .. } => None,
+    };
+    Box::pin(async move {
+        let (mut entered, mut begun) = (None, None);
+        let ips = account.ips();
+        let answer = match &call {
+            Call::List => account.list(since).await.map(|heard| {
+                begun = Some(heard.begun);
+                Answer::Listed(heard.all.to_vec())
+            }),
+            Call::Check { ip, handle } => {
+                let checked = account.call("CheckIP", &caller, ips.check(*ip, handle));
+                checked.await.map(Answer::Progress)
+            }
+            Call::Assign { ip, server } => {
+                let assigned = account.call("AssignIP", &caller, ips.assign(*ip, server));
+                assigned.await.map(Answer::Taken)
+            }
+            Call::Detach { ip } => {
+                let detached = account.call("UnassignIP", &caller, ips.detach(*ip));
+                detached.await.map(Answer::Taken)
+            }
+            Call::Buy { mark } => {
+                let v6 = !ips.capabilities().v4;
+                let bought = account.call("CreateIP", &caller, ips.buy(&region, v6, mark));
+                bought.await.map(Answer::Bought)
+            }
+            Call::Release { ip } => match mark {
+                Some(mark) => {
+                    let released = account.call("ReleaseIP", &caller, ips.release(*ip, &mark));
+                    released.await.map(|()| Answer::Done)
+                }
+                None => Err(Refusal::new(
+                    Class::HeldElsewhere,
+                    "nothing proves that floe has bought it for this pool",
+                )),
+            },
+            Call::Enter { ips: bought } => {
+                match shared.server.enter(&caller.id, &uid, bought).await {
+                    Ok(object) => {
+                        entered = Some(Box::new(object));
+                        Ok(Answer::Done)
+                    }
+                    Err(failure) => Err(Refusal::new(Class::Unavailable, failure.to_string())),
+                }
+            }
+            // Done with the status.
+            Call::Write => Ok(Answer::Done),
+        };
+        Done::Call {
+            epoch,
+            call,
+            answer: answer.unwrap_or_else(Answer::Refused),
+            object: entered,
+            begun,
+        }
+    })
+}
+
+fn name(
+    shared: &Arc<Shared>,
+    plan: &DnsPlan,
+    caller: &Caller,
+    set: RecordSet,
+) -> BoxFuture<'static, Done> {
+    let (shared, plan, caller) = (Arc::clone(shared), plan.clone(), caller.clone());
+    Box::pin(async move {
+        let outcome = shared.write_name(&plan, &caller, &set).await;
+        Done::Named {
+            zone: plan.zone,
+            name: plan.name,
+            set,
+            outcome,
+        }
+    })
+}

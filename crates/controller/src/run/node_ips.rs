@@ -1,0 +1,70 @@
+//! Wiring of what keeps addresses of clouds on nodes.
+
+use std::time::Duration;
+
+use floe_providers::registry::Registry;
+use kube::Client;
+use tokio::sync::watch;
+use tracing::info;
+
+use super::Tasks;
+use crate::{
+    addresses::Reporter,
+    contact::Contact,
+    events::Events,
+    health::Probes,
+    leader::Standing,
+    metrics::Metrics,
+    nodepools::{Needs, Steward},
+    store::{Store, Warmth},
+};
+
+/// Starts what looks after pools of node addresses and names of nodes.
+pub fn start(
+    tasks: &mut Tasks,
+    client: Client,
+    events: Events,
+    metrics: Metrics,
+    standing: watch::Receiver<Standing>,
+) {
+    let registry = Registry::default();
+    let providers: Vec<&str> = registry.names().collect();
+    info!(?providers, "providers of node addresses and names");
+    let steward = Steward::new(Needs {
+        client,
+        registry,
+        events,
+        metrics,
+        standing,
+    });
+    tasks.start(|stop| steward.run(stop));
+}
+
+/// How readiness is judged when nothing but this is done: nothing else has to be listed.
+pub fn probes(
+    apiserver: Contact,
+    lease: Option<Contact>,
+    standing: watch::Receiver<Standing>,
+    store: &Store,
+    metrics: &Metrics,
+    limit: Duration,
+) -> Probes {
+    store.warm(|warmth| {
+        *warmth = Warmth {
+            records: true,
+            pools: true,
+            configuration: true,
+            pods: true,
+            nodes: true,
+            workloads: true,
+        };
+    });
+    Probes {
+        apiserver,
+        lease,
+        standing,
+        warmth: store.warmth(),
+        configuration: Reporter::new(None, metrics.clone()).state(),
+        limit,
+    }
+}

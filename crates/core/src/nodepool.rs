@@ -1,0 +1,15 @@
+//! Node floating IPs: which node of a pool has which of a cloud's addresses.
+//!
+//! - [`matching`]: whether a node and its pods are what a pool asks for, and why not.
+//! - [`cloud`]: what clouds say of addresses, and how they refuse.
+//! - [`pool`]: the machine of one pool. Facts go in, calls come out; it never waits.
+//! - [`retry`]: how long after a refusal the next try comes.
+//! - [`records`]: the DNS records that follow, and the changes that make them so.
+//! - [`witness`]: when a node counts as dead before its kubelet is given up.
+
+pub mod cloud;
+pub mod matching;
+pub mod pool;
+pub mod records;
+pub mod retry;
+pub mod witness;

@@ -1,0 +1,9 @@
+mod desk;
+mod graces;
+mod lists;
+mod model;
+mod orders;
+mod purchases;
+mod reclaims;
+mod scenarios;
+mod specs;

@@ -1,0 +1,6 @@
+//! The clouds.
+pub mod aws;
+pub mod digitalocean;
+pub mod hetzner;
+pub mod neutron;
+pub mod query;

@@ -1,0 +1,4 @@
+mod choosing;
+mod entering;
+mod fake;
+mod orders;

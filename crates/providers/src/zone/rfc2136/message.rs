@@ -1,0 +1,86 @@
+//! The messages of updates.
+
+use std::net::IpAddr;
+
+use floe_core::nodepool::records::RecordSet;
+use hickory_proto::{
+    op::{Message, OpCode, Query, UpdateMessage},
+    rr::{DNSClass, Name, RData, Record, RecordType, rdata::TXT},
+};
+
+use super::{Now, Place};
+
+/// The longest piece of a text in DNS.
+const PIECE: usize = 255;
+
+/// Makes a name say what it shall, if its note is still the one that was read.
+pub(super) fn ensure(place: &Place, now: &Now, wanted: &RecordSet) -> Message {
+    let mut update = begin(place, now);
+    if !wanted.addresses.is_empty() {
+        update.add_pre_requisite(absent(&place.name, RecordType::CNAME));
+    }
+    clear(&mut update, place);
+    for ip in &wanted.addresses {
+        let data = match ip {
+            IpAddr::V4(ip) => RData::A((*ip).into()),
+            IpAddr::V6(ip) => RData::AAAA((*ip).into()),
+        };
+        update.add_update(Record::from_rdata(place.name.clone(), wanted.ttl, data));
+    }
+    let pieces = wanted.owner.as_bytes().chunks(PIECE).collect();
+    let data = RData::TXT(TXT::from_bytes(pieces));
+    update.add_update(Record::from_rdata(place.note.clone(), wanted.ttl, data));
+    update
+}
+
+/// Removes addresses and note, if the note is still the one that was read.
+pub(super) fn remove(place: &Place, now: &Now) -> Message {
+    let mut update = begin(place, now);
+    clear(&mut update, place);
+    update
+}
+
+/// A question, which is for this server alone.
+pub(super) fn question(name: &Name, kind: RecordType) -> Message {
+    let mut question = Message::query();
+    question.metadata.recursion_desired = false;
+    question.add_query(Query::query(name.clone(), kind));
+    question
+}
+
+fn begin(place: &Place, now: &Now) -> Message {
+    let mut update = Message::query();
+    update.metadata.op_code = OpCode::Update;
+    update.metadata.recursion_desired = false;
+    update.add_zone(Query::query(place.zone.clone(), RecordType::SOA));
+    if now.note.is_empty() {
+        update.add_pre_requisite(absent(&place.note, RecordType::TXT));
+    }
+    // All of them, exactly so (RFC 2136, 2.4.2).
+    for record in &now.note {
+        let condition = Record::from_rdata(place.note.clone(), 0, record.data.clone());
+        update.add_pre_requisite(condition);
+    }
+    update
+}
+
+fn clear(update: &mut Message, place: &Place) {
+    for (name, kind) in [
+        (&place.name, RecordType::A),
+        (&place.name, RecordType::AAAA),
+        (&place.note, RecordType::TXT),
+    ] {
+        update.add_update(empty(name, kind, DNSClass::ANY));
+    }
+}
+
+/// There are no such records (RFC 2136, 2.4.3).
+fn absent(name: &Name, kind: RecordType) -> Record {
+    empty(name, kind, DNSClass::NONE)
+}
+
+fn empty(name: &Name, kind: RecordType, class: DNSClass) -> Record {
+    let mut record = Record::update0(name.clone(), 0, kind);
+    record.dns_class = class;
+    record
+}
