@@ -50,6 +50,10 @@ pub enum Progress {
 
 /// What a cloud can do, and how it behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "clouds have each of these or not, independently"
+)]
 pub struct Capabilities {
     /// How many addresses a server can have; none when there is no limit.
     pub per_server: Option<usize>,

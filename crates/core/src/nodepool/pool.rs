@@ -334,7 +334,7 @@ impl Pool {
             .collect();
         lost.sort_unstable();
         for (_, server) in lost.into_iter().rev() {
-            self.turns.to_front(&server);
+            self.turns.put_first(&server);
         }
         self.held = held;
         let since = &mut self.memory.unfit_since;

@@ -95,7 +95,9 @@ impl Selector {
             match reader.next() {
                 Word::End => return Ok(Self { requirements }),
                 Word::Sign(",") => {}
-                found => return Err(found.instead_of("a comma or the end")),
+                found @ (Word::Text(_) | Word::Sign(_)) => {
+                    return Err(found.instead_of("a comma or the end"));
+                }
             }
         }
     }
@@ -151,8 +153,12 @@ impl<'a> Reader<'a> {
         }
         let key = match self.next() {
             Word::Text(key) => key.to_owned(),
-            found if negated => return Err(found.instead_of("a label key")),
-            found => return Err(found.instead_of("a label key or \"!\"")),
+            found @ (Word::Sign(_) | Word::End) if negated => {
+                return Err(found.instead_of("a label key"));
+            }
+            found @ (Word::Sign(_) | Word::End) => {
+                return Err(found.instead_of("a label key or \"!\""));
+            }
         };
         if let Err(problem) = names::check_key(&key) {
             return Err(SelectorError::Key { key, problem });
@@ -175,7 +181,7 @@ impl<'a> Reader<'a> {
             Word::Text("notin") => Test::NotIn(self.values(key)?),
             Word::Sign(">") => Test::Above(self.number(key)?),
             Word::Sign("<") => Test::Below(self.number(key)?),
-            found => {
+            found @ (Word::Text(_) | Word::Sign(_) | Word::End) => {
                 return Err(found.instead_of("one of =, ==, !=, in, notin, <, >, a comma"));
             }
         })
@@ -198,7 +204,9 @@ impl<'a> Reader<'a> {
     fn values(&mut self, key: &str) -> Result<BTreeSet<String>, SelectorError> {
         match self.next() {
             Word::Sign("(") => {}
-            found => return Err(found.instead_of("\"(\"")),
+            found @ (Word::Text(_) | Word::Sign(_) | Word::End) => {
+                return Err(found.instead_of("\"(\""));
+            }
         }
         let mut values = BTreeSet::new();
         if self.look() == Word::Sign(")") {
@@ -222,7 +230,9 @@ impl<'a> Reader<'a> {
             match self.next() {
                 Word::Sign(",") => {}
                 Word::Sign(")") => return checked(key, values),
-                found => return Err(found.instead_of("a comma or \")\"")),
+                found @ (Word::Text(_) | Word::Sign(_) | Word::End) => {
+                    return Err(found.instead_of("a comma or \")\""));
+                }
             }
         }
     }

@@ -100,28 +100,28 @@ fn a_node_fits_or_has_the_first_of_its_causes() {
         (
             "a tolerated taint with a value",
             but(node(), |it| {
-                it.taints.push(taint("alert", "yellow", "NoSchedule"))
+                it.taints.push(taint("alert", "yellow", "NoSchedule"));
             }),
             None,
         ),
         (
             "another value",
             but(node(), |it| {
-                it.taints.push(taint("alert", "red", "NoSchedule"))
+                it.taints.push(taint("alert", "red", "NoSchedule"));
             }),
             Some(Unfit::Tainted),
         ),
         (
             "another effect, and the mildest counts too",
             but(node(), |it| {
-                it.taints.push(taint("alert", "yellow", "PreferNoSchedule"))
+                it.taints.push(taint("alert", "yellow", "PreferNoSchedule"));
             }),
             Some(Unfit::Tainted),
         ),
         (
             "Kubernetes' own taint of a silent node",
             but(node(), |it| {
-                it.taints.push(taint(unreachable, "", "NoExecute"))
+                it.taints.push(taint(unreachable, "", "NoExecute"));
             }),
             Some(Unfit::NodeNotReady),
         ),
@@ -200,7 +200,7 @@ fn an_empty_rule_takes_every_ready_node_and_a_namespace_alone_any_pod_of_it() {
     assert_eq!(rule.unfit(&node(), []), None);
     assert!(!rule.asks_for_pods() && !rule.selects_pod(&pod()));
     let tainted = but(node(), |it| {
-        it.taints.push(taint("alert", "", "NoSchedule"))
+        it.taints.push(taint("alert", "", "NoSchedule"));
     });
     assert_eq!(rule.unfit(&tainted, []), Some(Unfit::Tainted));
 

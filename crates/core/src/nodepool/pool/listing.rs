@@ -98,9 +98,7 @@ impl Pool {
         let is_busy = entry.is_some_and(|it| it.busy);
         let agrees = entry.is_some_and(|it| it.server == order.target);
         match order.stage {
-            Stage::Called => Verdict::Ignore,
             Stage::Pending { .. } if agrees && !is_busy => Verdict::Done,
-            Stage::Pending { .. } => Verdict::Ignore,
             // An address may be on no server for other reasons, and the order still come.
             Stage::Unclear { .. } if agrees && !is_busy && order.target.is_some() => Verdict::Done,
             Stage::Unclear { since } if begun.at >= after(since, SETTLE) && !is_busy => {
@@ -110,7 +108,7 @@ impl Pool {
                     Verdict::NotDone
                 }
             }
-            Stage::Unclear { .. } => Verdict::Ignore,
+            Stage::Called | Stage::Pending { .. } | Stage::Unclear { .. } => Verdict::Ignore,
             Stage::Settling { .. } if agrees => Verdict::Settled,
             Stage::Settling { since, .. } if begun.at >= after(since, SETTLE) => Verdict::Mismatch,
             Stage::Settling { .. } => Verdict::Doubt,

@@ -138,7 +138,7 @@ impl Pool {
             let is_mine = mark.cluster == self.spec.cluster && mark.pool == self.spec.pool;
             is_mine && (self.ips.contains(&it.ip) || Some(mark) == open)
         });
-        let proves = self.spec.capabilities.marks;
-        proven.filter(move |_| proves).map(|it| it.ip)
+        let marks = self.spec.capabilities.marks;
+        proven.filter(move |_| marks).map(|it| it.ip)
     }
 }

@@ -44,7 +44,7 @@ impl Turns {
     }
 
     /// This node has lost its address, and still fits.
-    pub fn to_front(&mut self, server: &str) {
+    pub fn put_first(&mut self, server: &str) {
         let Some(turn) = self.turn_of.remove(server) else {
             return;
         };

@@ -17,6 +17,9 @@ fn record(id: u32, address: &str, ttl: u32) -> Existing<u32> {
     }
 }
 
+/// What it is, the records, the addresses, and what to do.
+type Case<'a> = (&'a str, &'a [Existing<u32>], &'a str, Vec<Change<u32>>);
+
 fn edit(id: u32, address: &str) -> Change<u32> {
     Change::Edit {
         id,
@@ -37,7 +40,7 @@ fn records_become_what_is_wanted_with_the_fewest_changes() {
         tidy: false,
         ..record(1, "192.0.2.1", 60)
     }];
-    let cases: [(&str, &[Existing<u32>], &str, Vec<Change<u32>>); 10] = [
+    let cases: [Case<'_>; 10] = [
         ("already right", &two, "192.0.2.1 192.0.2.2", vec![]),
         (
             "one says something else",

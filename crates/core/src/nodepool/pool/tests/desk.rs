@@ -243,7 +243,12 @@ impl Desk {
         let (ip, target) = match call {
             Call::Assign { ip, server } => (*ip, Some(server.clone())),
             Call::Detach { ip } => (*ip, None),
-            other => panic!("{other:?} is never under way"),
+            Call::List
+            | Call::Check { .. }
+            | Call::Write
+            | Call::Buy { .. }
+            | Call::Enter { .. }
+            | Call::Release { .. } => panic!("{call:?} is never under way"),
         };
         let handle = format!("action-{}", self.actions.len());
         let action = Action {

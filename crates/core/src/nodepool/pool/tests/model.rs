@@ -13,7 +13,6 @@ use proptest::{prelude::*, test_runner::TestRunner};
 use world::World;
 
 mod cloud;
-#[path = "../../../vip/keeper/tests/model/dice.rs"]
 mod dice;
 mod world;
 
@@ -37,12 +36,12 @@ fn every_life_ends_well() {
     if let Err(failure) = lives {
         panic!("{failure}");
     }
-    assert!(moves.get() > 200, "hardly anything moved: {moves:?}");
+    assert!(moves.get() > 50, "hardly anything moved: {moves:?}");
     assert!(
-        purchases.get() > 10,
+        purchases.get() > 5,
         "hardly anything was bought: {purchases:?}"
     );
-    assert!(crashes.get() > 50, "hardly a process was lost: {crashes:?}");
+    assert!(crashes.get() > 30, "hardly a process was lost: {crashes:?}");
 }
 
 /// One life.

@@ -3,12 +3,12 @@
 use super::desk::{Desk, Fault, addresses, ip, listed};
 use crate::nodepool::cloud::{Class, Mark};
 
-fn mark(cluster: &str, pool: &str, purchase: &str) -> Option<Mark> {
-    Some(Mark {
+fn mark(cluster: &str, pool: &str, purchase: &str) -> Mark {
+    Mark {
         cluster: cluster.into(),
         pool: pool.into(),
         purchase: purchase.into(),
-    })
+    }
 }
 
 /// One bought, one given by a person, one of another cluster, one of another pool, one that
@@ -16,11 +16,11 @@ fn mark(cluster: &str, pool: &str, purchase: &str) -> Option<Mark> {
 fn desk() -> Desk {
     let mut desk = Desk::new("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4");
     for (address, mark) in [
-        ("10.0.0.1", mark("cluster", "pool", "1")),
+        ("10.0.0.1", Some(mark("cluster", "pool", "1"))),
         ("10.0.0.2", None),
-        ("10.0.0.3", mark("another", "pool", "1")),
-        ("10.0.0.4", mark("cluster", "other", "1")),
-        ("10.0.0.5", mark("cluster", "pool", "2")),
+        ("10.0.0.3", Some(mark("another", "pool", "1"))),
+        ("10.0.0.4", Some(mark("cluster", "other", "1"))),
+        ("10.0.0.5", Some(mark("cluster", "pool", "2"))),
     ] {
         desk.cloud.insert(ip(address), listed(ip(address), mark));
     }

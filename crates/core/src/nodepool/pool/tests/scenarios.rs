@@ -211,7 +211,7 @@ fn cool_off_separates_assignments_and_both_stay_queued() {
     desk.pass(1);
     assert_eq!(desk.assignments(), ["172.16.2.2 x", "192.168.1.1 y"]);
     // A shorter one ends earlier, and a new process knows when the last one was.
-    desk.configure(|it| it.cool_off = Duration::from_secs(300));
+    desk.configure(|it| it.cool_off = Duration::from_mins(5));
     desk.pass(10);
     let memory = desk.pool.memory().clone();
     desk.restart(memory);

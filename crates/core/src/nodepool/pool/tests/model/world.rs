@@ -135,7 +135,7 @@ impl World {
             for crime in crimes.into_iter().flatten() {
                 assert!(self.now < self.meddled, "{crime}: {}", self.story());
             }
-            let wake = self.pool.wake(self.at()).map(|it| self.millis(it));
+            let wake = self.pool.wake(self.at()).map(Self::millis);
             let calls = self.calls.iter().map(|it| it.0);
             let answers = self.answers.iter().map(|it| it.0);
             let next = wake.into_iter().chain(calls).chain(answers).min();
@@ -246,15 +246,15 @@ impl World {
     }
 
     fn at(&self) -> Timestamp {
-        self.moment(self.now)
+        Self::moment(self.now)
     }
 
-    fn moment(&self, millis: u64) -> Timestamp {
+    fn moment(millis: u64) -> Timestamp {
         let millis = i64::try_from(millis).expect("a short life");
         Timestamp::from_millisecond(1_000_000_000 + millis).expect("a moment")
     }
 
-    fn millis(&self, at: Timestamp) -> u64 {
+    fn millis(at: Timestamp) -> u64 {
         u64::try_from(at.as_millisecond() - 1_000_000_000).expect("not before the start")
     }
 
