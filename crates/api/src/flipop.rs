@@ -4,8 +4,8 @@
 //! Compat: group, kinds, members and states are FLIPOP's, so that its manifests and scripts
 //! work as they are. What floe adds is optional and listed in `docs/guide/node-ips.md`.
 //!
-//! - [`pool`]: `FloatingIPPool`.
-//! - [`records`]: `NodeDNSRecordSet`.
+//! - [`pool`]: the kind `FloatingIPPool`.
+//! - [`records`]: the kind `NodeDNSRecordSet`.
 //! - [`memory`]: what outlives the controller, in the status of a pool.
 //! - [`address`]: the texts of `spec.ips`.
 

@@ -289,25 +289,22 @@ where
         all.get(id).is_some_and(same) && !is_over(member)
     });
     for (id, object) in all {
-        match members.get(&id) {
-            Some(member) => {
-                let changed = *member.object.borrow() != object;
-                if changed {
-                    member.object.send_replace(object);
-                }
+        if let Some(member) = members.get(&id) {
+            let changed = *member.object.borrow() != object;
+            if changed {
+                member.object.send_replace(object);
             }
-            None => {
-                info!(namespace = id.namespace, name = id.name, kind = %K::kind(&()), "begins");
-                let (sender, receiver) = watch::channel(object);
-                let task = tasks.spawn(run(id.clone(), receiver)).id();
-                let member = Member {
-                    object: sender,
-                    task,
-                    broken: None,
-                };
-                members.insert(id, member);
-            }
+            continue;
         }
+        info!(namespace = id.namespace, name = id.name, kind = %K::kind(&()), "begins");
+        let (sender, receiver) = watch::channel(object);
+        let task = tasks.spawn(run(id.clone(), receiver)).id();
+        let member = Member {
+            object: sender,
+            task,
+            broken: None,
+        };
+        members.insert(id, member);
     }
     members.values().filter_map(|it| it.broken).min()
 }

@@ -105,6 +105,7 @@ pub(crate) fn refusals(definition: &CustomResourceDefinition, object: &Value) ->
     found
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each keyword")]
 fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     let schema = schema.as_object().unwrap();
     if value.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {

@@ -91,12 +91,12 @@ fn wanted(spec: &FloatingIPPoolSpec) -> String {
 fn address(ip: &str, status: &IpStatus) -> String {
     let mut text = format!("{ip} {}", status.state);
     if !status.node_name.is_empty() {
-        text += &format!(" on {}", status.node_name);
+        text.extend([" on ", &status.node_name]);
     } else if !status.provider_id.is_empty() {
-        text += &format!(" on {}", status.provider_id);
+        text.extend([" on ", &status.provider_id]);
     }
     if !status.error.is_empty() {
-        text += &format!(" ({}: {})", status.reason, status.error);
+        text.extend([" (", &status.reason, ": ", &status.error, ")"]);
     }
     text
 }

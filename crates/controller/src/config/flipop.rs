@@ -9,10 +9,10 @@ use clap::{ArgAction, Args, builder::BoolishValueParser};
 
 /// The flags about pools of node addresses.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each flag is set or not")]
 #[command(next_help_heading = "Node addresses")]
 pub struct FlipopFlags {
-    /// Look after FloatingIPPool and NodeDNSRecordSet objects, if those are defined
+    /// Look after pools of node addresses and names of nodes (FLIPOP's resources), if
+    /// those are defined
     #[arg(
         long, env = "FLOE_NODE_POOLS", value_name = "BOOL",
         default_value = "true", default_missing_value = "true",

@@ -40,11 +40,11 @@ impl Notes {
 /// What is looked at of a node.
 pub fn node(node: Node) -> NodeView {
     let annotations = node.metadata.annotations.unwrap_or_default();
-    let note = |name: &str| annotations.get(name).cloned();
+    let said = |name: &str| annotations.get(name).cloned();
     let notes = Notes {
-        v4: note(IPV4_ANNOTATION),
-        v6: note(IPV6_ANNOTATION),
-        all: note(ALL_ANNOTATION),
+        v4: said(IPV4_ANNOTATION),
+        v6: said(IPV6_ANNOTATION),
+        all: said(ALL_ANNOTATION),
     };
     let spec = node.spec.unwrap_or_default();
     let status = node.status.unwrap_or_default();

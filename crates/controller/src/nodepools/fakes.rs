@@ -290,13 +290,12 @@ impl Dns for FakeDns {
     fn ensure<'a>(&'a self, wanted: &'a RecordSet) -> Reply<'a, ()> {
         let mut zones = self.lock();
         zones.writes.push(wanted.addresses.clone());
-        let outcome = match zones.faults.pop_front() {
-            Some(refusal) => Err(refusal),
-            None => {
-                let key = (wanted.zone.clone(), wanted.name.clone());
-                zones.names.insert(key, wanted.clone());
-                Ok(())
-            }
+        let outcome = if let Some(refusal) = zones.faults.pop_front() {
+            Err(refusal)
+        } else {
+            let key = (wanted.zone.clone(), wanted.name.clone());
+            zones.names.insert(key, wanted.clone());
+            Ok(())
         };
         Box::pin(async { outcome })
     }

@@ -123,6 +123,7 @@ impl Scene {
     }
 
     /// Status and reason of a condition.
+    #[expect(clippy::unused_self, reason = "it reads like its neighbours")]
     pub fn condition(&self, status: &Value, kind: &str) -> String {
         let all = status["conditions"].as_array().cloned();
         let mut all = all.unwrap_or_default().into_iter();
@@ -216,6 +217,7 @@ pub fn pool(name: &str) -> Value {
 }
 
 /// The same with other members of its specification.
+#[expect(clippy::needless_pass_by_value, reason = "for json! in tests")]
 pub fn pool_with(name: &str, members: Value) -> Value {
     let mut pool = pool(name);
     for (member, value) in members.as_object().unwrap() {
@@ -225,6 +227,7 @@ pub fn pool_with(name: &str, members: Value) -> Value {
 }
 
 /// A record set `nodes.example.com` of ready nodes of `system=bajor`.
+#[expect(clippy::needless_pass_by_value, reason = "for json! in tests")]
 pub fn record_set(name: &str, members: Value) -> Value {
     let mut set = json!({
         "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "NodeDNSRecordSet",

@@ -333,8 +333,8 @@ impl Running {
         let mut nodes = BTreeMap::new();
         self.notes.clear();
         for (server, it) in judged {
-            let notes = it.node.notes.clone();
-            self.notes.insert(it.seen.name.clone(), notes);
+            self.notes
+                .insert(it.seen.name.clone(), it.node.notes.clone());
             nodes.insert(server, it.seen);
         }
         if self.nodes.as_ref() != Some(&nodes) {

@@ -70,7 +70,7 @@ async fn figures_have_the_names_and_labels_of_flipop() {
         format!(r#"{prefix}_ip_node{{{pool}ip="{B}",{of},provider_id="fake://n1",node="n1"}} 1.0"#),
         format!(r#"{prefix}_ip_state{{{pool}ip="{B}",{of},state="active"}} 1.0"#),
         format!(r#"{prefix}_ip_state{{{pool}ip="{A}",{of},state="unassigned"}} 1.0"#),
-        format!(r#"{prefix}_unfulfilled_ips{{{pool}{of}}} 0.0"#),
+        format!("{prefix}_unfulfilled_ips{{{pool}{of}}} 0.0"),
         concat!(
             "flipop_nodednsrecordset_records{",
             r#"namespace="ns",name="s",provider="fake",dns="nodes.example.com"} 1.0"#
@@ -364,5 +364,5 @@ async fn only_a_leader_acts() {
     scene.server.put(NODES, node("n1", "False"));
     pass(300).await;
     assert_eq!(scene.cloud.lock().calls.len(), calls);
-    assert!(!scene.figures().contains(r#"ip_state{"#));
+    assert!(!scene.figures().contains("ip_state{"));
 }

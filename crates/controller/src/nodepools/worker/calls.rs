@@ -78,7 +78,7 @@ impl Worker {
                 name,
                 set,
                 outcome,
-            } => self.named((zone, name), set, outcome, now),
+            } => self.named(&(zone, name), set, outcome, now),
         }
     }
 
@@ -105,7 +105,7 @@ impl Worker {
 
     fn named(
         &mut self,
-        place: (String, String),
+        place: &(String, String),
         set: RecordSet,
         outcome: Result<(), Refusal>,
         now: Timestamp,
@@ -195,8 +195,13 @@ fn make(
     let mark = match &call {
         // The mark that stands on it; the client compares it once more.
         Call::Release { ip } => mark_of(ip),
-        Call::List | Call::Check { .. } | Call::Assign { .. } | Call::Detach { .. } => None,
-        Call::Write | Call::Buy { .. } | Call::Enter { .. } => None,
+        Call::List
+        | Call::Check { .. }
+        | Call::Assign { .. }
+        | Call::Detach { .. }
+        | Call::Write
+        | Call::Buy { .. }
+        | Call::Enter { .. } => None,
     };
     Box::pin(async move {
         let (mut entered, mut begun) = (None, None);

@@ -293,6 +293,23 @@ fn a_second_address_of_a_node_goes_to_one_that_has_none() {
 }
 
 #[test]
+fn what_is_only_on_its_way_makes_nothing_superfluous() {
+    let mut desk = Desk::new("192.168.1.1 172.16.2.2").with(|it| {
+        it.capabilities.per_server = None;
+    });
+    desk.put(B, Some("w"));
+    desk.faults.push(("Assign", Fault::Slow(20)));
+    desk.nodes(&[("w", None), ("x", None)]);
+    desk.pass(5);
+    assert_eq!(desk.assignments(), ["192.168.1.1 x"]);
+    // Somebody puts the other one there, too; w has none now.
+    desk.put(B, Some("x"));
+    desk.pass(65);
+    assert_eq!(desk.view().assignable_nodes, ["w"]);
+    assert_eq!(desk.count("Assign"), 1, "x may never get the first");
+}
+
+#[test]
 fn what_is_done_may_be_seen_late_but_not_for_ever() {
     let mut desk = Desk::new(A);
     desk.nodes(&[("x", None)]);
