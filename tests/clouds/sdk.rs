@@ -18,7 +18,7 @@ pub async fn drive(tool: Tool, script: &'static str, arguments: Vec<String>) {
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let complained = String::from_utf8_lossy(&output.stderr);
-        println!("{} {}:\n{said}", tool.name, tool.version);
+        eprintln!("{} {}:\n{said}", tool.name, tool.version);
         assert!(output.status.success(), "{said}\n{complained}");
         assert!(said.ends_with("all of it\n"), "it ended early: {said}");
     };

@@ -143,7 +143,7 @@ impl Default for Stir {
 impl Merge for Stir {
     fn merge(&mut self, other: Self) -> bool {
         match (&mut *self, other) {
-            (Self::Objects(these), Self::Objects(those)) => these.extend(those),
+            (Self::Objects(mine), Self::Objects(others)) => mine.extend(others),
             (Self::All, _) => {}
             (_, Self::All) => *self = Self::All,
         }

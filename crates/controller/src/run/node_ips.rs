@@ -5,7 +5,7 @@ use std::time::Duration;
 use floe_providers::registry::Registry;
 use kube::Client;
 use tokio::sync::watch;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::Tasks;
 use crate::{
@@ -27,7 +27,13 @@ pub fn start(
     metrics: Metrics,
     standing: watch::Receiver<Standing>,
 ) {
-    let registry = Registry::default();
+    let (registry, problems) = Registry::from_environment(&|name| std::env::var(name).ok());
+    for problem in problems {
+        warn!(
+            reason = "ProviderMisconfigured",
+            problem, "a provider is left out"
+        );
+    }
     let providers: Vec<&str> = registry.names().collect();
     info!(?providers, "providers of node addresses and names");
     let steward = Steward::new(Needs {

@@ -25,6 +25,7 @@ fn capabilities() -> Capabilities {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "a literal at each call")]
 fn pool(spec: Value) -> FloatingIPPool {
     let object = json!({
         "metadata": { "namespace": "ns", "name": "ingress-pool", "uid": "u-1" }, "spec": spec,
