@@ -31,9 +31,9 @@ const PARALLEL: usize = 8;
 /// How many records are looked at before others get their turn at the books.
 const PIECE: usize = 512;
 
-/// The time to the next look at all records when nothing is heard: whatever makes a mark
-/// wrong is told, and a look at very many records is felt by others.
-const PACE: Duration = Duration::from_mins(10);
+/// The time to the next look at all records. What is wrong with a mark is told, unless
+/// somebody has taken it off; and a look at very many records is felt by others.
+const PACE: Duration = Duration::from_mins(5);
 
 /// The same after something was not written.
 const SOON: Duration = Duration::from_secs(30);
