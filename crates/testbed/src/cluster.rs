@@ -199,9 +199,19 @@ impl Cluster {
     /// Applies a manifest as a person would, with `kubectl apply`; objects that
     /// name no namespace go to `namespace`.
     pub fn apply(&self, manifest: &str, namespace: &str) -> Result<()> {
+        self.apply_with(&["--namespace", namespace], manifest)
+    }
+
+    /// The same for a manifest whose objects name their namespaces, which may be several.
+    pub fn apply_all(&self, manifest: &str) -> Result<()> {
+        self.apply_with(&[], manifest)
+    }
+
+    fn apply_with(&self, arguments: &[&str], manifest: &str) -> Result<()> {
         let mut kubectl = self
             .kubectl()
-            .args(["apply", "--namespace", namespace, "--filename", "-"])
+            .args(["apply", "--filename", "-"])
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

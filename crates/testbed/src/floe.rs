@@ -48,7 +48,7 @@ pub fn install_with(cluster: &Cluster, variables: &[(&str, &str)]) -> Result<()>
     let manifest = fs::read_to_string(Path::new(DEPLOY).join("controller.yaml"))?;
     let image = format!("floe/controller:{}", tag_of(&digest));
     let manifest = manifest.replace("floe/controller:dev", &image);
-    cluster.apply(&for_testbed(&manifest, variables)?, NAMESPACE)?;
+    cluster.apply_all(&for_testbed(&manifest, variables)?)?;
     publish_extender(cluster)?;
     wait_until_ready(cluster)
 }
