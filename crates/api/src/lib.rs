@@ -26,4 +26,5 @@ pub mod flipop;
 pub mod floe;
 pub mod galaxy;
 pub mod labels;
+mod resource;
 pub mod rest;

@@ -1,6 +1,6 @@
 //! `FloatingIPPool`: addresses of a cloud that are kept on nodes that fit.
 
-use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use floe_core::nodepool::{
     cloud::Capabilities,
@@ -10,10 +10,10 @@ use k8s_openapi::{
     NamespaceResourceScope,
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
-use kube::Resource;
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use serde::{Deserialize, Serialize};
 
-use super::{API_VERSION, DnsRecordSet, GROUP, Match, VERSION, address, memory::Memory};
+use super::{DnsRecordSet, Match, address, memory::Memory};
+use crate::resource::resource;
 
 mod definition;
 
@@ -289,51 +289,13 @@ fn seconds(number: f64) -> Duration {
     Duration::try_from_secs_f64(number).unwrap_or_default()
 }
 
-impl Resource for FloatingIPPool {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "FloatingIPPool".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "floatingippools".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-/// Says kind and version, as the API server demands.
-impl Serialize for FloatingIPPool {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = 4 + usize::from(self.status.is_some());
-        let mut object = serializer.serialize_struct("FloatingIPPool", members)?;
-        object.serialize_field("apiVersion", API_VERSION)?;
-        object.serialize_field("kind", "FloatingIPPool")?;
-        object.serialize_field("metadata", &self.metadata)?;
-        object.serialize_field("spec", &self.spec)?;
-        match &self.status {
-            Some(status) => object.serialize_field("status", status)?,
-            None => object.skip_field("status")?,
-        }
-        object.end()
-    }
-}
+resource!(
+    FloatingIPPool,
+    "floatingippools",
+    NamespaceResourceScope,
+    spec,
+    status
+);
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,5 @@
 //! `NodeDNSRecordSet`: a name in DNS that says the addresses of nodes that fit.
 
-use std::borrow::Cow;
-
 use floe_core::nodepool::records::AddressType;
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -10,13 +8,13 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time},
 };
-use kube::Resource;
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use serde::{Deserialize, Serialize};
 
-use super::{API_VERSION, DnsRecordSet, GROUP, Match, VERSION, dns_schema, match_schema};
+use super::{DnsRecordSet, GROUP, Match, VERSION, dns_schema, match_schema};
 use crate::{
     crds::{Definition, column, schema},
     floe::condition_schema,
+    resource::resource,
 };
 
 /// A name in DNS that says the addresses of nodes that fit.
@@ -218,51 +216,13 @@ fn status() -> JSONSchemaProps {
     )
 }
 
-impl Resource for NodeDNSRecordSet {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "NodeDNSRecordSet".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodednsrecordsets".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-/// Says kind and version, as the API server demands.
-impl Serialize for NodeDNSRecordSet {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = 4 + usize::from(self.status.is_some());
-        let mut object = serializer.serialize_struct("NodeDNSRecordSet", members)?;
-        object.serialize_field("apiVersion", API_VERSION)?;
-        object.serialize_field("kind", "NodeDNSRecordSet")?;
-        object.serialize_field("metadata", &self.metadata)?;
-        object.serialize_field("spec", &self.spec)?;
-        match &self.status {
-            Some(status) => object.serialize_field("status", status)?,
-            None => object.skip_field("status")?,
-        }
-        object.end()
-    }
-}
+resource!(
+    NodeDNSRecordSet,
+    "nodednsrecordsets",
+    NamespaceResourceScope,
+    spec,
+    status
+);
 
 #[cfg(test)]
 mod tests;

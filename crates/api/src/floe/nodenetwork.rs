@@ -1,7 +1,5 @@
 //! `NodeNetwork`: which networks a node can serve.
 
-use std::borrow::Cow;
-
 use k8s_openapi::{
     ClusterResourceScope,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -9,11 +7,13 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time},
 };
-use kube::Resource;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 
 use super::{API_VERSION, GROUP, VERSION, condition_schema};
-use crate::crds::{Definition, column, schema};
+use crate::{
+    crds::{Definition, column, schema},
+    resource::resource,
+};
 
 /// The condition that says whether a node can serve all of its networks.
 pub const READY: &str = "Ready";
@@ -268,34 +268,7 @@ fn conflict_schema() -> JSONSchemaProps {
     )
 }
 
-impl Resource for NodeNetwork {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "NodeNetwork".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodenetworks".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+resource!(NodeNetwork, "nodenetworks", ClusterResourceScope);
 
 /// Says kind and version, as server-side apply demands.
 impl Serialize for NodeNetwork {

@@ -1,15 +1,14 @@
 //! `VirtualIP`: an address that several pods share, and which of them has it now.
 
-use std::{borrow::Cow, net::IpAddr};
+use std::net::IpAddr;
 
 use k8s_openapi::{
     NamespaceResourceScope,
     apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta, Time},
 };
-use kube::Resource;
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
+use serde::{Deserialize, Serialize};
 
-use super::{API_VERSION, GROUP, VERSION};
+use crate::resource::resource;
 
 mod definition;
 mod facts;
@@ -238,51 +237,13 @@ impl VirtualIP {
     }
 }
 
-impl Resource for VirtualIP {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "VirtualIP".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "virtualips".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-/// Says kind and version, as server-side apply demands.
-impl Serialize for VirtualIP {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = 4 + usize::from(self.status.is_some());
-        let mut object = serializer.serialize_struct("VirtualIP", members)?;
-        object.serialize_field("apiVersion", API_VERSION)?;
-        object.serialize_field("kind", "VirtualIP")?;
-        object.serialize_field("metadata", &self.metadata)?;
-        object.serialize_field("spec", &self.spec)?;
-        match &self.status {
-            Some(status) => object.serialize_field("status", status)?,
-            None => object.skip_field("status")?,
-        }
-        object.end()
-    }
-}
+resource!(
+    VirtualIP,
+    "virtualips",
+    NamespaceResourceScope,
+    spec,
+    status
+);
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! One taken address. The object exists if and only if the address is held.
 
-use std::{borrow::Cow, collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use floe_core::{
     addr::name::{self, NameError},
@@ -18,13 +18,13 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
-use kube::Resource;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 
 use super::{API_VERSION, GROUP, VERSION, null_is_zero};
 use crate::{
     crds::{Definition, column, schema},
     labels,
+    resource::resource,
 };
 
 /// A taken address; its name is the address, so an address has one holder.
@@ -262,34 +262,7 @@ fn spec_schema() -> JSONSchemaProps {
     )
 }
 
-impl Resource for FloatingIP {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "FloatingIP".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "floatingips".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+resource!(FloatingIP, "floatingips", ClusterResourceScope);
 
 /// Says kind and version of each object without storing them a hundred
 /// thousand times.

@@ -1,7 +1,5 @@
 //! A limit for the addresses that share a pool name.
 
-use std::borrow::Cow;
-
 use k8s_openapi::{
     NamespaceResourceScope,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -9,11 +7,13 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::Resource;
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct};
 
 use super::{API_VERSION, GROUP, VERSION, null_is_zero};
-use crate::crds::{Definition, column, schema};
+use crate::{
+    crds::{Definition, column, schema},
+    resource::resource,
+};
 
 /// How many addresses the holders of one pool name may have together.
 ///
@@ -89,34 +89,7 @@ pub fn definition() -> CustomResourceDefinition {
     .build()
 }
 
-impl Resource for Pool {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Pool".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "pools".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+resource!(Pool, "pools", NamespaceResourceScope);
 
 impl Serialize for Pool {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
