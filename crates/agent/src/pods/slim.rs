@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use floe_core::{addr, ipam::names};
+use floe_core::{addr, ipam::names, vip::elect::Readiness};
 use k8s_openapi::{
     api::core,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
@@ -67,6 +67,8 @@ struct Condition {
     kind: Option<String>,
     #[serde(default)]
     status: Option<String>,
+    #[serde(default)]
+    reason: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -112,8 +114,15 @@ impl From<PodObject> for Pod {
         let mut annotations = metadata.annotations.unwrap_or_default();
         let mut containers = spec.containers.iter();
         let phase = status.phase.as_deref();
-        let is_true = |it: &Condition| {
-            it.kind.as_deref() == Some("Ready") && it.status.as_deref() == Some("True")
+        let condition = |kind: &str| {
+            let mut all = status.conditions.iter();
+            all.find(|it| it.kind.as_deref() == Some(kind))
+        };
+        let ready = condition("Ready");
+        let readiness = Readiness {
+            ready: text(ready.map(|it| &it.status)),
+            reason: text(ready.map(|it| &it.reason)),
+            containers: text(condition("ContainersReady").map(|it| &it.status)),
         };
         let addresses = status.pod_ips.iter().filter_map(|it| it.ip.as_deref());
         Self {
@@ -125,7 +134,7 @@ impl From<PodObject> for Pod {
             args: annotations.remove(names::ARGS),
             wants_address: containers.any(|it| it.resources.requests.address.is_some()),
             finished: matches!(phase, Some("Failed" | "Succeeded")),
-            ready: phase == Some("Running") && status.conditions.iter().any(is_true),
+            ready: phase == Some("Running") && readiness.is_ready(),
             terminating: metadata.deletion_timestamp.is_some(),
             addresses: addresses
                 .filter_map(|ip| ip.parse().ok())
@@ -133,6 +142,10 @@ impl From<PodObject> for Pod {
                 .collect(),
         }
     }
+}
+
+fn text(value: Option<&Option<String>>) -> &str {
+    value.and_then(|it| it.as_deref()).unwrap_or_default()
 }
 
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {

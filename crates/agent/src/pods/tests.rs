@@ -75,6 +75,11 @@ fn of_an_object_only_what_matters_is_kept() {
         ["10.0.0.5", "fd00::5"].map(|it| it.parse::<IpAddr>().unwrap())
     );
     assert!(!read(running("False")).ready);
+    let mut marked = running("False");
+    marked["status"]["conditions"][1] = json!({ "type": "ContainersReady", "status": "True" });
+    assert!(read(marked.clone()).ready, "only the node is not heard");
+    marked["status"]["conditions"][0]["reason"] = json!("ContainersNotReady");
+    assert!(!read(marked).ready);
     assert_eq!(read(json!({ "metadata": {} })), Pod::default());
 }
 

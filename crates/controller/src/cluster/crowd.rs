@@ -14,6 +14,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use floe_core::vip::elect::Readiness;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::Event;
 use tokio::sync::Notify;
@@ -273,8 +274,16 @@ fn member(object: &PodObject, shapes: &mut Shapes) -> Member {
             addresses.push(address);
         }
     }
-    let ready = status.conditions.iter().find(|it| it.sort == "Ready");
-    let ready = ready.filter(|it| it.status == "True");
+    let condition = |sort: &str| status.conditions.iter().find(|it| it.sort == sort);
+    let (ready, containers) = (condition("Ready"), condition("ContainersReady"));
+    let readiness = Readiness {
+        ready: ready.map_or("", |it| &it.status),
+        reason: ready.map_or("", |it| &it.reason),
+        containers: containers.map_or("", |it| &it.status),
+    };
+    let is_marked = ready.is_some_and(|it| it.status == "False");
+    let ready = if is_marked { containers } else { ready };
+    let ready = ready.filter(|_| readiness.is_ready());
     let created = metadata.creation_timestamp.as_ref();
     let controller = slim::owners(metadata)
         .into_iter()

@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use jiff::Timestamp;
 use kube::{ResourceExt as _, runtime::watcher::Event};
 use tracing::warn;
 
@@ -19,16 +20,19 @@ pub struct Node {
     pub address: Option<IpAddr>,
     /// Whether its kubelet reports that it is ready.
     pub ready: bool,
+    /// Since when it is ready, or not.
+    pub since: Option<Timestamp>,
 }
 
 impl From<&NodeStatus> for Node {
     fn from(status: &NodeStatus) -> Self {
         let addresses = status.addresses.iter();
         let mut internal = addresses.filter(|it| it.sort == "InternalIP");
-        let mut conditions = status.conditions.iter();
+        let ready = status.conditions.iter().find(|it| it.sort == "Ready");
         Self {
             address: internal.find_map(|it| it.address.parse().ok()),
-            ready: conditions.any(|it| it.sort == "Ready" && it.status == "True"),
+            ready: ready.is_some_and(|it| it.status == "True"),
+            since: ready.and_then(|it| it.since.as_ref()).map(|it| it.0),
         }
     }
 }

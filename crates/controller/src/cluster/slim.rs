@@ -141,6 +141,9 @@ pub struct Condition {
     pub sort: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// Why.
+    #[serde(default, deserialize_with = "or_default")]
+    pub reason: String,
     /// Since when.
     #[serde(default, rename = "lastTransitionTime")]
     pub since: Option<Time>,

@@ -4,10 +4,15 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use floe_api::floe::virtualip::{CandidateStatus, ModeChoice};
 use floe_core::vip::elect::{self, Facts, Fitness, Unfit};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::cluster::{Member, Node, Phase};
+
+/// How long the holder stays a candidate on a node that Kubernetes does not find ready.
+/// Its agent lives, or others would take over without a word; and after an outage of the
+/// API server no node is ready for some seconds, until the kubelets are heard again.
+const STEADY: SignedDuration = SignedDuration::from_secs(15);
 
 /// What is known about the places where pods run.
 pub struct Places<'a> {
@@ -18,6 +23,21 @@ pub struct Places<'a> {
     /// Whether an address of a pod is floe's own: then the pod is on an underlay network,
     /// and its replies bypass the host.
     pub is_underlay: &'a dyn Fn(&Member) -> bool,
+    /// The pod that has the addresses.
+    pub holder: Option<&'a str>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Which pods could have the addresses.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    /// Those that could, by name.
+    pub fit: Vec<CandidateStatus>,
+    /// Those that could not, and why.
+    pub others: Vec<(Arc<Member>, Unsuited)>,
+    /// Whether time alone may change this.
+    pub waits: bool,
 }
 
 /// Why a pod that asks for addresses is no candidate.
@@ -56,32 +76,47 @@ impl Unsuited {
     }
 }
 
-/// The candidates among pods, by name, and why others are none.
+/// The candidates among pods.
 pub fn decide(
     pods: &[Arc<Member>],
     floating: &[IpAddr],
     mode: ModeChoice,
     places: &Places<'_>,
-) -> (Vec<CandidateStatus>, Vec<(Arc<Member>, Unsuited)>) {
-    let (mut candidates, mut others) = (Vec::new(), Vec::new());
+) -> Candidates {
+    let mut all = Candidates::default();
     for pod in pods {
-        match candidate(pod, floating, mode, places) {
-            Ok(candidate) => candidates.push(candidate),
-            Err(why) => others.push((pod.clone(), why)),
+        let name = pod.node.as_deref().unwrap_or_default();
+        let node = (places.node)(name);
+        let is_holder = places.holder == Some(pod.uid.as_str());
+        let is_steady = is_holder && node.as_ref().is_some_and(|it| is_steady(it, places.now));
+        match candidate(pod, node.as_ref(), is_steady, floating, mode, places) {
+            Ok(candidate) => {
+                all.fit.push(candidate);
+                all.waits |= is_steady;
+            }
+            Err(why) => all.others.push((pod.clone(), why)),
         }
     }
-    candidates.sort_by(|one, other| (&one.pod, &one.uid).cmp(&(&other.pod, &other.uid)));
-    (candidates, others)
+    let order = |it: &CandidateStatus| (it.pod.clone(), it.uid.clone());
+    all.fit.sort_by_cached_key(order);
+    all
+}
+
+/// Whether a node has not been unready for long.
+fn is_steady(node: &Node, now: Timestamp) -> bool {
+    let since = node.since.map(|since| now.duration_since(since));
+    !node.ready && since.is_some_and(|since| since < STEADY)
 }
 
 fn candidate(
     pod: &Member,
+    node: Option<&Node>,
+    is_steady: bool,
     floating: &[IpAddr],
     mode: ModeChoice,
     places: &Places<'_>,
 ) -> Result<CandidateStatus, Unsuited> {
     let name = pod.node.as_deref().unwrap_or_default();
-    let node = (places.node)(name);
     let facts = Facts {
         phase: match pod.phase {
             Phase::Pending => elect::Phase::Pending,
@@ -90,7 +125,7 @@ fn candidate(
         },
         is_ready: pod.ready_since.is_some(),
         is_terminating: pod.terminating,
-        is_node_ready: node.as_ref().is_some_and(|node| node.ready),
+        is_node_ready: is_steady || node.is_some_and(|node| node.ready),
         is_agent_live: places.agents.contains(name),
         addresses: &pod.addresses,
     };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
-use floe_api::floe::virtualip::{CandidateStatus, MOVE_TO, VirtualIP};
+use floe_api::floe::virtualip::{MOVE_TO, VirtualIP};
 use floe_core::{
     ipam::{attribute::Attribute, key::HolderKey, ledger::Record, policy::ReleasePolicy},
     vip::VipId,
@@ -16,7 +16,7 @@ use tracing::info;
 
 use super::{
     Steward,
-    candidates::{self, Places},
+    candidates::{self, Candidates, Places},
     claims::{Claimer, Claims},
     grant::{self, Grant, Refusal},
     made,
@@ -101,15 +101,15 @@ impl Steward {
         }
         let (pods, refusal) = pods(vip, sight);
         let accepted = accepted(&grant, refusal);
-        let candidates = self.candidates(id, vip, &grant.addresses, &pods, sight);
         let now = Timestamp::now();
-        let plan = plan::decide(&current, &candidates, self.is_calm(id), now);
+        let candidates = self.candidates(id, vip, &grant.addresses, &pods, sight, now);
+        let plan = plan::decide(&current, &candidates.fit, self.is_calm(id), now);
         if plan.successor.is_some() {
             self.planned(id);
         }
         let wanted = Wanted {
             addresses: grant.addresses.clone(),
-            candidates,
+            candidates: candidates.fit,
             accepted: Some(accepted.clone()),
             successor: plan.successor,
         };
@@ -128,7 +128,8 @@ impl Steward {
             current = self.answer(id, current, wish).await?;
         }
         let released = self.let_go(id, &current, &grant).await?;
-        Ok(if plan.waits { Left::Later } else { released })
+        let waits = plan.waits || candidates.waits;
+        Ok(if waits { Left::Later } else { released })
     }
 
     /// What it gets. While nothing at all is configured, what it has stays as it is:
@@ -186,18 +187,23 @@ impl Steward {
         floating: &[IpAddr],
         pods: &[Arc<Member>],
         sight: &Sight<'_>,
-    ) -> Vec<CandidateStatus> {
+        now: Timestamp,
+    ) -> Candidates {
         if floating.is_empty() {
-            return Vec::new();
+            return Candidates::default();
         }
+        let holder = vip.status.as_ref().and_then(|it| it.holder.as_ref());
         let places = Places {
             node: &|name| self.cluster.node(name),
             agents: sight.agents,
             is_underlay: &|pod| self.is_underlay(pod),
+            holder: holder.map(|it| it.uid.as_str()),
+            now,
         };
         let mode = vip.spec.announcement.mode;
-        let (candidates, others) = candidates::decide(pods, floating, mode, &places);
-        for (pod, why) in others.iter().filter(|(_, why)| why.is_a_mistake()) {
+        let candidates = candidates::decide(pods, floating, mode, &places);
+        let mistakes = candidates.others.iter();
+        for (pod, why) in mistakes.filter(|(_, why)| why.is_a_mistake()) {
             let (claimer, note) = (Claimer::of(pod), format!("VirtualIP {}: {why}", id.name));
             self.teller
                 .problem(&id.namespace, &claimer, why.reason(), &id.name, note);

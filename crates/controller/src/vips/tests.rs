@@ -97,6 +97,43 @@ async fn candidates_follow_pods_nodes_and_agents_within_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_holder_outlasts_the_moment_in_which_no_kubelet_is_heard() {
+    let scene = Scene::start(|server| {
+        server.put(PODS, pod("a", "n1", "True"));
+        server.put(PODS, pod("b", "n2", "True"));
+        server.put(VIPS, vip("web", &web()));
+    })
+    .await;
+    scene.until(|it| it.candidates("web") == ["a", "b"]).await;
+    scene.set_status("web", |status| status["holder"] = holding("a", "n1", 1));
+    // As Kubernetes marks pods of a node that it does not hear.
+    let marked = |name: &str, node: &str| {
+        let mut pod = pod(name, node, "False");
+        let containers = json!({ "type": "ContainersReady", "status": "True" });
+        let conditions = pod["status"]["conditions"].as_array_mut();
+        conditions.unwrap().push(containers);
+        pod
+    };
+    let silent = |name: &str, number: u8, ago: i64| {
+        let mut node = node(name, number, "Unknown");
+        let since = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(ago);
+        node["status"]["conditions"][0]["lastTransitionTime"] = json!(since.to_string());
+        node
+    };
+    scene.server.put(NODES, silent("n1", 1, 0));
+    scene.server.put(PODS, marked("a", "n1"));
+    scene.server.put(NODES, silent("n2", 2, 0));
+    scene.server.put(PODS, marked("b", "n2"));
+    scene.until(|it| it.candidates("web") == ["a"]).await;
+    // Heard again before its pods are.
+    scene.server.put(NODES, node("n2", 2, "True"));
+    scene.until(|it| it.candidates("web") == ["a", "b"]).await;
+    // Not heard for too long.
+    scene.server.put(NODES, silent("n1", 1, 16));
+    scene.until(|it| it.candidates("web") == ["b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_with_an_address_of_floe_is_served_directly_and_never_by_nat() {
     let scene = Scene::start(|server| {
         let mut underlay = pod("a", "n1", "True");

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use super::{Candidate, VipId};
 
-pub use fitness::{Facts, Fitness, Phase, Unfit, fitness};
+pub use fitness::{Facts, Fitness, Phase, Readiness, Unfit, fitness};
 pub use stay::{Failover, Health, Holder, MoveReason, Stay, Verdict, judge};
 
 mod fitness;

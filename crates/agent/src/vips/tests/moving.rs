@@ -238,7 +238,8 @@ async fn a_wish_that_is_dropped_is_told() {
     let server = shared_by_two();
     let mut scene = Scene::start(&server);
     scene.until_it_serves("web").await;
-    let mut successor = holding("b", "n2", 0);
+    // No candidate any more.
+    let mut successor = holding("gone", "n2", 0);
     successor["reason"] = json!("Requested");
     scene.write("web", |status| status["successor"] = successor);
     server
@@ -251,7 +252,7 @@ async fn a_wish_that_is_dropped_is_told() {
     };
     assert_eq!((news.reason, news.warning), ("MoveNotPrepared", true));
     assert_eq!(news.about.name.as_deref(), Some("web"));
-    assert!(news.note.contains("pod b"), "{}", news.note);
+    assert!(news.note.contains("pod gone"), "{}", news.note);
     assert_eq!(scene.status("web")["holder"]["pod"], "a");
 }
 

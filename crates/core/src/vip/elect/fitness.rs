@@ -28,7 +28,7 @@ pub enum Phase {
 pub struct Facts<'a> {
     /// How far it is.
     pub phase: Phase,
-    /// Whether its condition `Ready` is true.
+    /// Whether it is ready, see [`Readiness::is_ready`].
     pub is_ready: bool,
     /// Whether it has a time of deletion.
     pub is_terminating: bool,
@@ -38,6 +38,17 @@ pub struct Facts<'a> {
     pub is_agent_live: bool,
     /// Its addresses.
     pub addresses: &'a [IpAddr],
+}
+
+/// What the conditions of a pod say about its readiness.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Readiness<'a> {
+    /// The status of `Ready`.
+    pub ready: &'a str,
+    /// The reason of `Ready`.
+    pub reason: &'a str,
+    /// The status of `ContainersReady`.
+    pub containers: &'a str,
 }
 
 /// Whether a pod can hold an address.
@@ -94,6 +105,22 @@ impl Phase {
     /// Whether the pod has ended for good.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl Readiness<'_> {
+    /// Whether the pod's kubelet finds it ready.
+    ///
+    /// Kubernetes marks all pods of a node whose kubelet it does not hear, as when the API
+    /// server was away for a minute: then it turns `Ready` to false and leaves all else as
+    /// it was. Whether a kubelet is heard is the node's matter, not the pod's. A kubelet
+    /// that finds a pod unready gives a reason.
+    pub fn is_ready(self) -> bool {
+        match self.ready {
+            "True" => true,
+            "False" => self.reason.is_empty() && self.containers == "True",
+            _ => false,
+        }
     }
 }
 

@@ -16,8 +16,11 @@ use crate::vip::{
     elect::{self, Health, MoveReason, Verdict},
 };
 
-/// How long a successor may take to be prepared.
+/// How long a successor may take to be prepared, while the holder cannot serve well.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same while the holder can: somebody wishes the move, but nobody waits for it.
+const UNHURRIED: Duration = Duration::from_secs(30);
 
 /// How long one that was not prepared in time is left out.
 const LEFT_OUT: Duration = Duration::from_secs(5);
@@ -235,8 +238,10 @@ fn accompany(
         _ => agenda.now,
     };
     entry.nominee = Some((uid.clone(), since));
-    let is_passed = entry.passed.contains_key(uid);
-    if is_listed && !is_passed && !agenda.due(since.after(PATIENCE)) {
+    let is_unhurried = !was_unfit && matches!(wish, Wish::Keep);
+    let patience = if is_unhurried { UNHURRIED } else { PATIENCE };
+    let is_passed = !is_unhurried && entry.passed.contains_key(uid);
+    if is_listed && !is_passed && !agenda.due(since.after(patience)) {
         return None;
     }
     entry.passed.insert(uid.clone(), agenda.now);

@@ -21,6 +21,25 @@ fn a_pod_that_runs_is_ready_and_stays_on_a_node_that_is_well_is_fit() {
 }
 
 #[test]
+fn a_pod_is_ready_unless_its_kubelet_says_otherwise() {
+    let says = |ready, reason, containers| {
+        let readiness = Readiness {
+            ready,
+            reason,
+            containers,
+        };
+        readiness.is_ready()
+    };
+    assert!(says("True", "", "True"));
+    assert!(says("False", "", "True"), "the node is not heard");
+    assert!(!says("False", "ContainersNotReady", "False"));
+    assert!(!says("False", "ReadinessGatesNotReady", "True"));
+    assert!(!says("False", "", "False"));
+    assert!(!says("Unknown", "", "True"));
+    assert!(!Readiness::default().is_ready());
+}
+
+#[test]
 fn each_fact_alone_makes_a_pod_unfit_with_its_own_reason() {
     let cases = [
         (

@@ -109,6 +109,30 @@ fn who_is_not_prepared_in_a_second_is_passed_over() {
 }
 
 #[test]
+fn a_move_that_is_merely_wished_has_time_until_the_holder_is_unfit() {
+    let (mut desk, held) = holding(&["a1", "b1", "c1"]);
+    let mut named = held;
+    named.successor = Some(successor("b1", 0, false, "Requested"));
+    let named = desk.show(&named);
+    desk.pass_renewing(29_900);
+    assert_eq!(desk.take_write(), None);
+    unready(&mut desk);
+    let hurried = desk.accept_vip(&named);
+    assert_eq!(
+        hurried.successor,
+        Some(successor("c1", 0, false, "PodNotReady"))
+    );
+
+    let (mut desk, held) = holding(&["a1", "b1"]);
+    let mut named = held;
+    named.successor = Some(successor("b1", 0, false, "Requested"));
+    desk.show(&named);
+    desk.pass_renewing(30_000);
+    assert_eq!(desk.take_write(), Some(Change::Dismiss));
+    assert!(desk.holds());
+}
+
+#[test]
 fn a_pod_of_the_same_node_gets_the_address_by_one_write() {
     let (mut desk, held) = holding(&["a1", "a2"]);
     unready(&mut desk);
