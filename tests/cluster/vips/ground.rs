@@ -191,7 +191,14 @@ pub async fn moved(
         let elsewhere = status.holder.is_some_and(|it| it.uid != old.uid);
         elsewhere && status.moves > moves
     })
-    .await?;
+    .await;
+    let after = match after {
+        Ok(after) => after,
+        Err(why) => {
+            let told = namespace.kubectl(&["events", "--for", &format!("vip/{name}")])?;
+            return Err(why.context(format!("it did not move; what was told:\n{told}")));
+        }
+    };
     let (new, last) = (holder(&after)?, status(&after).last_move);
     let last = last.with_context(|| format!("{name} tells no move"))?;
     let told = (last.reason.as_str(), last.from.as_str(), last.to.as_str());
