@@ -2,6 +2,7 @@
 
 mod desk;
 mod handovers;
+mod heirs;
 mod model;
 mod promises;
 mod takeovers;

@@ -16,7 +16,7 @@ use dice::Dice;
 pub use server::apply;
 use world::{World, id};
 
-mod dice;
+pub mod dice;
 mod server;
 mod world;
 
