@@ -7,7 +7,6 @@
 //! address, and when the faults end, each address is spoken for. Each rule is needed: a
 //! model that lacks one is found out.
 
-use chain::Truth;
 use flaw::Flaw;
 use server::Count;
 use world::World;
@@ -15,6 +14,7 @@ use world::World;
 mod agent;
 mod chain;
 pub mod flaw;
+mod scripts;
 mod server;
 mod world;
 
@@ -24,7 +24,7 @@ const TRIES: u64 = 4_000;
 #[test]
 fn nobody_speaks_twice_and_somebody_speaks_when_it_is_calm() {
     let mut sum = Count::default();
-    for seed in 0..150 {
+    for seed in 0..lives() {
         match live(seed, None) {
             Ok(count) => {
                 sum.ends += count.ends;
@@ -33,26 +33,40 @@ fn nobody_speaks_twice_and_somebody_speaks_when_it_is_calm() {
                 sum.chains += count.chains;
                 sum.freed += count.freed;
             }
-            Err(why) => panic!("seed {seed}: {why}"),
+            Err(why) => panic!("seed {seed}: {why:?}"),
         }
     }
-    println!("{sum:?}");
-    assert!(sum.ends > 100 && sum.inherited > 100, "{sum:?}");
-    assert!(sum.deeds > 100 && sum.chains > 10, "{sum:?}");
+    // All that can go wrong has had its chance.
+    assert!(sum.ends > 50 && sum.inherited > 50, "{sum:?}");
+    assert!(sum.deeds > 50 && sum.chains > 10, "{sum:?}");
     assert!(sum.freed > 10, "{sum:?}");
 }
 
 #[test]
-fn each_rule_is_needed() {
-    for flaw in flaw::ALL {
-        let found = (0..TRIES).find(|seed| live(*seed, Some(flaw)).is_err());
-        println!("{flaw:?}: {found:?}");
+fn two_speak_when_a_rule_is_left_out() {
+    for (flaw, seed) in flaw::IN_LIVES {
+        let harms = |seed: &u64| matches!(live(*seed, Some(flaw)), Err(Wrong::Spoken(_)));
+        let found = [seed].into_iter().chain(0..TRIES).find(harms);
         assert!(found.is_some(), "{flaw:?} does no harm in {TRIES} lives");
     }
 }
 
+/// As many lives as the nightly run wants, or a few.
+fn lives() -> u64 {
+    u64::from(proptest::prelude::ProptestConfig::default().cases.div_ceil(2))
+}
+
+/// What must not be.
+#[derive(Debug)]
+pub enum Wrong {
+    /// Two speak for an address, or one for an address that somebody else has by now.
+    Spoken(String),
+    /// Nobody speaks for an address, and no fault is the reason.
+    Silent(String),
+}
+
 /// One life; what was done in it, or what went wrong.
-pub fn live(seed: u64, flaw: Option<Flaw>) -> Result<Count, String> {
+pub fn live(seed: u64, flaw: Option<Flaw>) -> Result<Count, Wrong> {
     let (nodes, vips) = (2 + seed % 3, 1 + seed / 3 % 4);
     let (nodes, vips) = (usize::try_from(nodes).unwrap(), usize::try_from(vips).unwrap());
     let mut world = World::new(seed, nodes, vips, flaw);
@@ -72,11 +86,14 @@ pub fn live(seed: u64, flaw: Option<Flaw>) -> Result<Count, String> {
         world.run_until(next);
         let silent = (0..vips).find(|vip| world.speakers(*vip).is_empty());
         if let (Some(vip), None) = (silent, &world.violation) {
-            let truth: Truth = world.truth(vip);
-            return Err(format!("nobody speaks for {vip}: {truth:?}"));
+            let truth = world.truth(vip);
+            return Err(Wrong::Silent(format!("{vip}: {truth:?}")));
         }
     }
-    world.violation.map_or(Ok(world.server.count), Err)
+    match world.violation {
+        Some(what) => Err(Wrong::Spoken(what)),
+        None => Ok(world.server.count),
+    }
 }
 
 fn fault(world: &mut World) {
@@ -99,7 +116,21 @@ fn fault(world: &mut World) {
             world.nodes[node].vip_lag = 5;
             world.nodes[node].lease_lag = 5;
         }
-        56..62 => world.take_back(vip),
-        _ => world.ask_for_move(vip),
+        // The API server itself is behind with what it shows.
+        56..61 => world.nodes.iter_mut().for_each(|it| it.vip_lag = span),
+        61..66 => world.take_back(vip),
+        _ => {
+            let by = world.ask_for_move(vip);
+            // Bad luck seldom comes alone.
+            if let Some(node) = by.filter(|_| world.dice.percent(30)) {
+                let next = world.now + world.dice.from(1, 200);
+                world.run_until(next);
+                match world.dice.index(3) {
+                    0 => world.nodes[node].paused = until,
+                    1 => world.nodes[node].cut = until,
+                    _ => world.power_off(node, span),
+                }
+            }
+        }
     }
 }

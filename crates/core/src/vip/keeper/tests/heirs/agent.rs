@@ -59,6 +59,8 @@ pub struct Agent {
     spoken: BTreeMap<Vip, u64>,
     /// How eagerly objects are made to follow, in percent at each look.
     pub eager: u64,
+    /// How many addresses in a hundred whoever ends a term does not know of.
+    pub misses: u64,
 }
 
 /// What the kernel shall do.
@@ -91,7 +93,6 @@ impl Agent {
         flaw: Option<Flaw>,
         vips: Vec<VipObject>,
         leases: Vec<LeaseObject>,
-        eager: u64,
         now: u64,
     ) -> Self {
         Self {
@@ -121,7 +122,8 @@ impl Agent {
             kernel: Order::default(),
             acknowledged: 0,
             spoken: BTreeMap::new(),
-            eager,
+            eager: 5,
+            misses: 0,
         }
     }
 
@@ -136,6 +138,11 @@ impl Agent {
             self.leases[node] = lease.clone();
             self.since[node] = now;
         }
+    }
+
+    /// For what it speaks, for all that the kernel was told.
+    pub fn speaks_for(&self, vip: Vip) -> bool {
+        self.kernel.vips.contains(&vip)
     }
 
     /// The kernel has what it was told.
@@ -222,7 +229,10 @@ impl Agent {
     fn truths(&mut self) -> Vec<Truth> {
         let mut leases = self.leases.clone();
         leases[self.me] = self.own.clone();
-        leases[self.me].deeds.extend(self.pending.clone());
+        // What is not written yet may never be: it is no deed.
+        if self.flaw == Some(Flaw::TrustUnwrittenDeeds) {
+            leases[self.me].deeds.extend(self.pending.clone());
+        }
         let truths: Vec<Truth> = (0..self.vips.len())
             .map(|vip| self.resolve(vip, &self.vips[vip], &leases))
             .collect();
@@ -257,7 +267,9 @@ impl Agent {
         let is_true = proof != Proof::Inherited
             || self.proven.contains(&(vip, number))
             || self.flaw == Some(Flaw::HeirWithoutList);
-        (mine && is_true && !self.given.contains(&(vip, number))).then_some(number)
+        let key = (vip, number);
+        let is_gone = self.pending.contains_key(&key) || self.given.contains(&key);
+        (mine && is_true && !is_gone).then_some(number)
     }
 
     /// Falls silent for what is to go, and then writes the deed.
@@ -307,11 +319,8 @@ impl Agent {
     fn speak(&mut self, truths: &[Truth], acts: &mut Vec<Act>) {
         let mut vips = BTreeSet::new();
         for (vip, truth) in truths.iter().enumerate() {
-            let Some(number) = self.held(vip, *truth) else {
-                continue;
-            };
             let goes = self.yielding.contains_key(&vip) || self.vips[vip].emptied;
-            if !goes && !self.pending.contains_key(&(vip, number)) {
+            if self.held(vip, *truth).is_some() && !goes {
                 vips.insert(vip);
             }
         }
@@ -396,17 +405,8 @@ impl Agent {
             leases.clone_from(&self.leases);
             leases[self.me] = self.own.clone();
         }
-        let counts = self.flaw == Some(Flaw::CountInsteadOfChain);
         for (vip, object) in vips.iter().enumerate() {
-            let believed = self.resolve(vip, &self.vips[vip], &leases);
             self.see_vip(vip, object);
-            if let Truth::Held { by, number, .. } = believed
-                && counts
-                && by.node == self.me
-                && object.number <= number
-            {
-                self.proven.insert((vip, number));
-            }
             if let Truth::Held { by, number, .. } = self.resolve(vip, object, &leases)
                 && by.node == self.me
             {
@@ -420,7 +420,8 @@ impl Agent {
     fn end(&mut self, truths: &[Truth], now: u64, dice: &mut Dice, acts: &mut Vec<Act>) {
         for node in 0..self.leases.len() {
             let paused = self.ending.get(&node).is_some_and(|at| now < *at);
-            if node == self.me || paused || !self.is_silent(node, now) {
+            let adds = self.flaw == Some(Flaw::NameHeirsLater) && self.leases[node].ended;
+            if node == self.me || paused || !adds && !self.is_silent(node, now) {
                 continue;
             }
             let mut lease = self.leases[node].clone();
@@ -440,13 +441,13 @@ impl Agent {
                 }
             });
             let held: Vec<(Vip, u64)> = held.collect();
-            if held.is_empty() || is_over && self.flaw != Some(Flaw::NameHeirsLater) {
+            if held.is_empty() || is_over && !adds {
                 continue;
             }
             for (vip, number) in held {
                 let to = self.heir(node, now, dice);
                 // Some are not known to whoever ends the term, and some nobody is to have.
-                if !dice.percent(10) && !self.vips[vip].emptied {
+                if !dice.percent(self.misses) && !self.vips[vip].emptied {
                     let deed = Deed {
                         term: lease.term,
                         to,

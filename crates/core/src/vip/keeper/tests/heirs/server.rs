@@ -20,13 +20,16 @@ pub struct Server {
 /// How often something was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
+    /// Terms that others have ended.
     pub ends: u64,
+    /// Deeds of those who held.
     pub deeds: u64,
+    /// Deeds of those who ended a term.
     pub inherited: u64,
+    /// Objects that followed more than one deed at once.
     pub chains: u64,
-    pub takes: u64,
-    pub follows: u64,
     pub lists: u64,
+    /// Addresses that the controller took back.
     pub freed: u64,
 }
 
@@ -104,10 +107,7 @@ impl Server {
                 if before.version != object.version && !is_blind {
                     return Answer::Refused;
                 }
-                if before.number == object.number && before.holder == object.holder {
-                } else if object.number > before.number + 1 {
-                    self.count.chains += 1;
-                }
+                self.count.chains += u64::from(object.number > before.number + 1);
                 self.version += 1;
                 let mut object = object.clone();
                 object.version = self.version;

@@ -25,6 +25,8 @@ pub struct World {
     pub violation: Option<String>,
     /// How eagerly objects are made to follow.
     pub eager: u64,
+    /// How many addresses in a hundred whoever ends a term does not know of.
+    pub misses: u64,
     flaw: Option<Flaw>,
     /// How long an answer is waited for.
     patience: u64,
@@ -127,6 +129,7 @@ impl World {
             emptying: BTreeSet::new(),
             violation: None,
             eager,
+            misses: 10,
             flaw,
             patience,
             future: BTreeMap::new(),
@@ -194,15 +197,16 @@ impl World {
         self.nodes[node].kernel.0.clear();
     }
 
-    /// Somebody wants an address to move, or its holder to let go.
-    pub fn ask_for_move(&mut self, vip: Vip) {
+    /// Somebody wants an address to move, or its holder to let go; who that is.
+    pub fn ask_for_move(&mut self, vip: Vip) -> Option<Node> {
         let to = self.dice.index(self.nodes.len() + 1);
         let to = (to < self.nodes.len()).then_some(to);
-        if let Truth::Held { by, .. } = self.truth(vip)
-            && let Some(agent) = &mut self.nodes[by.node].agent
-        {
-            agent.wishes.insert(vip, to);
-        }
+        let Truth::Held { by, .. } = self.truth(vip) else {
+            return None;
+        };
+        let agent = self.nodes[by.node].agent.as_mut()?;
+        agent.wishes.insert(vip, to);
+        Some(by.node)
     }
 
     /// The controller takes an address back, and grants it again later.
@@ -395,7 +399,8 @@ impl World {
         machine.inbox.clear();
         machine.applied.clear();
         machine.paused = 0;
-        let agent = Agent::new(node, self.flaw, vips, leases, self.eager, clock);
+        let mut agent = Agent::new(node, self.flaw, vips, leases, clock);
+        (agent.eager, agent.misses) = (self.eager, self.misses);
         machine.agent = Some(agent);
         let birth = machine.births;
         self.at(1, Happening::Look { node, birth });
