@@ -2,7 +2,6 @@
 
 mod desk;
 mod handovers;
-mod heirs;
 mod model;
 mod promises;
 mod takeovers;
