@@ -76,25 +76,24 @@ fn lives_are_calm(size: Size) {
 #[test]
 fn two_nodes_serve_one_address_when_what_the_rules_rest_on_does_not_hold() {
     let faults = [
-        (Broken::Versions, 0),
-        (Broken::Clocks, 0),
-        (Broken::Kernel, 0),
-        (Broken::Promises, 0),
-        (Broken::Reads, 0),
+        (Broken::Versions, [1, 1]),
+        (Broken::Clocks, [2, 5]),
+        (Broken::Kernel, [0, 6]),
+        (Broken::Promises, [1, 1]),
+        (Broken::Reads, [30, 1]),
     ];
-    for registers in [0, 1] {
-        let size = Size {
-            registers,
-            exactly: None,
-        };
-        for (fault, seed) in faults {
+    for (fault, seeds) in faults {
+        for (registers, seed) in seeds.into_iter().enumerate() {
+            let size = Size {
+                registers,
+                exactly: None,
+            };
             let harms = |seed: &u64| {
                 let life = live(*seed, size, Some(fault), false);
                 life.is_err_and(|what| what.contains("is served by"))
             };
             let found = [seed].into_iter().chain(0..TRIES).find(harms);
-            println!("{registers} {fault:?} {found:?}");
-            //assert!(found.is_some(), "{fault:?} does no harm in {TRIES} lives");
+            assert!(found.is_some(), "{fault:?} does no harm in {TRIES} lives");
         }
     }
 }
@@ -103,20 +102,20 @@ fn two_nodes_serve_one_address_when_what_the_rules_rest_on_does_not_hold() {
 /// there are registers and heirs, instead of one for each address.
 #[test]
 fn addresses_of_a_dead_node_move_by_a_write_for_each_register_and_heir() {
-    let (registers, vips) = (3, 90);
     let size = |registers| Size {
-        exactly: Some((3, vips)),
+        exactly: Some((3, 48)),
         registers,
     };
     let alone = death(size(0));
-    assert_eq!(alone.writes, alone.addresses);
-    let together = death(size(registers));
+    assert_eq!(alone.writes, alone.addresses, "{alone:?}");
+    let together = death(size(2));
+    assert!(together.addresses > 12, "{together:?}");
+    // Two registers and two heirs, and who is refused looks and tries again.
+    assert!(together.writes <= 2 * 4, "{together:?}");
+    assert!(together.refusals + together.reads <= 4 * 4, "{together:?}");
+    // 3.3 s until the decision, and a second.
+    assert!(together.took < 4_300, "{together:?}");
     println!("{alone:?} {together:?}");
-    assert!(together.addresses > 20, "{together:?}");
-    let heirs = 2;
-    let few = u64::try_from(registers).unwrap() * heirs;
-    assert!(together.writes <= 2 * few, "{together:?}");
-    assert!(together.refusals <= 2 * few, "{together:?}");
 }
 
 /// What the death of a node has cost.
@@ -125,6 +124,7 @@ struct Cost {
     addresses: u64,
     writes: u64,
     refusals: u64,
+    reads: u64,
     /// From when it died until all were served.
     took: u64,
 }
@@ -139,7 +139,8 @@ fn death(size: Size) -> Cost {
     let mine = (0..vips)
         .filter(|index| served(&world, *index) == [0])
         .count();
-    let (writes, refusals) = (world.server.writes, world.server.refusals);
+    let server = &world.server;
+    let (writes, refusals, reads) = (server.writes, server.refusals, server.reads);
     let died = world.now;
     world.power_off(0, 1_000_000);
     while (0..vips).any(|index| served(&world, index).is_empty()) {
@@ -151,6 +152,7 @@ fn death(size: Size) -> Cost {
         addresses: u64::try_from(mine).unwrap(),
         writes: world.server.writes - writes,
         refusals: world.server.refusals - refusals,
+        reads: world.server.reads - reads,
         took: world.now - died,
     }
 }

@@ -18,6 +18,8 @@ pub struct Server {
     /// How often holders were written, and how often that was refused.
     pub writes: u64,
     pub refusals: u64,
+    /// How often they were read after that, those of one register at once.
+    pub reads: u64,
     pub vips: BTreeMap<VipId, View>,
     pub leases: BTreeMap<String, LeaseView>,
     /// What every watch has to show, in order.

@@ -707,7 +707,13 @@ impl World {
     /// Does what was decided at once. Writes that go to one register are one request.
     fn perform_all(&mut self, node: usize, acts: Vec<Act>) {
         let mut writes: BTreeMap<(Option<usize>, String), Vec<Act>> = BTreeMap::new();
+        let mut read = BTreeSet::new();
         for act in acts {
+            if let Act::ReadVip { id } = &act {
+                let register = self.server.registers.get(id).copied();
+                let is_new = register.is_none_or(|it| read.insert(it));
+                self.server.reads += u64::from(is_new);
+            }
             if let Act::WriteVip { id, expected, .. } = &act {
                 let register = self.server.registers.get(id).copied();
                 let alone = format!("{id:?}");
