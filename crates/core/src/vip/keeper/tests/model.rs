@@ -115,7 +115,6 @@ fn addresses_of_a_dead_node_move_by_a_write_for_each_register_and_heir() {
     assert!(together.refusals + together.reads <= 4 * 4, "{together:?}");
     // 3.3 s until the decision, and a second.
     assert!(together.took < 4_300, "{together:?}");
-    println!("{alone:?} {together:?}");
 }
 
 /// What the death of a node has cost.
@@ -139,8 +138,11 @@ fn death(size: Size) -> Cost {
     let mine = (0..vips)
         .filter(|index| served(&world, *index) == [0])
         .count();
-    let server = &world.server;
-    let (writes, refusals, reads) = (server.writes, server.refusals, server.reads);
+    let before = (
+        world.server.writes,
+        world.server.refusals,
+        world.server.reads,
+    );
     let died = world.now;
     world.power_off(0, 1_000_000);
     while (0..vips).any(|index| served(&world, index).is_empty()) {
@@ -148,11 +150,12 @@ fn death(size: Size) -> Cost {
         let next = world.now + 10;
         world.run_until(next);
     }
+    assert_eq!(world.violation, None);
     Cost {
         addresses: u64::try_from(mine).unwrap(),
-        writes: world.server.writes - writes,
-        refusals: world.server.refusals - refusals,
-        reads: world.server.reads - reads,
+        writes: world.server.writes - before.0,
+        refusals: world.server.refusals - before.1,
+        reads: world.server.reads - before.2,
         took: world.now - died,
     }
 }

@@ -441,60 +441,13 @@ impl World {
                 birth,
                 calls,
                 acts,
-            } => {
-                if !self.reaches_server(node) {
-                    return;
-                }
-                let events = self.server.write(&acts);
-                self.note(|| format!("node-{node} -> {acts:?}\n          = {events:?}"));
-                if self.rough && self.dice.percent(5) {
-                    return;
-                }
-                let late = self.lag();
-                for (call, event) in calls.into_iter().zip(events) {
-                    let answer = Happening::Answer {
-                        node,
-                        birth,
-                        call,
-                        event,
-                    };
-                    self.at(late, answer);
-                }
-            }
+            } => self.take_writes(node, birth, calls, &acts),
             Happening::Request {
                 node,
                 birth,
                 call,
                 act,
-            } => {
-                if !self.reaches_server(node) {
-                    return;
-                }
-                let name = self.nodes[node].name.clone();
-                let mut event = self.server.ask(&name, &act);
-                if self.fault == Some(Broken::Reads)
-                    && let Event::LeaseRead { node: of, answer } = &mut event
-                    && *of != name
-                    && let Some(agent) = self.agent(node, birth)
-                {
-                    let shown = agent.shown.get(of).cloned().flatten();
-                    *answer = ReadAnswer::Found(shown);
-                }
-                self.note(|| format!("{name} -> {act:?}\n          = {event:?}"));
-                if self.rough && self.dice.percent(5) {
-                    return;
-                }
-                let late = self.lag();
-                self.at(
-                    late,
-                    Happening::Answer {
-                        node,
-                        birth,
-                        call,
-                        event,
-                    },
-                );
-            }
+            } => self.take_request(node, birth, call, &act),
             Happening::Answer {
                 node,
                 birth,
@@ -565,6 +518,57 @@ impl World {
                     .edit(&id, &version, |view| view.successor = Some(successor));
             }
         }
+    }
+
+    /// Writes of a node reach the server as one request.
+    fn take_writes(&mut self, node: usize, birth: u64, calls: Vec<u64>, acts: &[Act]) {
+        if !self.reaches_server(node) {
+            return;
+        }
+        let events = self.server.write(acts);
+        self.note(|| format!("node-{node} -> {acts:?}\n          = {events:?}"));
+        if self.rough && self.dice.percent(5) {
+            return;
+        }
+        let late = self.lag();
+        for (call, event) in calls.into_iter().zip(events) {
+            let answer = Happening::Answer {
+                node,
+                birth,
+                call,
+                event,
+            };
+            self.at(late, answer);
+        }
+    }
+
+    /// A request of a node reaches the server.
+    fn take_request(&mut self, node: usize, birth: u64, call: u64, act: &Act) {
+        if !self.reaches_server(node) {
+            return;
+        }
+        let name = self.nodes[node].name.clone();
+        let mut event = self.server.ask(&name, act);
+        if self.fault == Some(Broken::Reads)
+            && let Event::LeaseRead { node: of, answer } = &mut event
+            && *of != name
+            && let Some(agent) = self.agent(node, birth)
+        {
+            let shown = agent.shown.get(of).cloned().flatten();
+            *answer = ReadAnswer::Found(shown);
+        }
+        self.note(|| format!("{name} -> {act:?}\n          = {event:?}"));
+        if self.rough && self.dice.percent(5) {
+            return;
+        }
+        let late = self.lag();
+        let answer = Happening::Answer {
+            node,
+            birth,
+            call,
+            event,
+        };
+        self.at(late, answer);
     }
 
     fn birth(&mut self, node: usize) {
