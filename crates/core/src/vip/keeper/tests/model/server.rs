@@ -1,15 +1,25 @@
 //! The API server: versions, compare and swap, and what others do there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::vip::{
-    VipId,
+    Candidate, VipId,
     keeper::{Act, Change, Event, LeaseAnswer, LeaseView, ReadAnswer, View, VipAnswer},
 };
 
 #[derive(Default)]
 pub struct Server {
     version: u64,
+    /// In which register the holder of an address is kept; those of one register have one
+    /// version. One without a register is kept by itself.
+    pub registers: BTreeMap<VipId, usize>,
+    /// Whether versions are not compared, as they must be.
+    pub careless: bool,
+    /// How often holders were written, and how often that was refused.
+    pub writes: u64,
+    pub refusals: u64,
+    /// How often they were read after that, those of one register at once.
+    pub reads: u64,
     pub vips: BTreeMap<VipId, View>,
     pub leases: BTreeMap<String, LeaseView>,
     /// What every watch has to show, in order.
@@ -46,44 +56,95 @@ impl Server {
                 node: node.clone(),
                 answer: ReadAnswer::Found(self.leases.get(node).cloned()),
             },
-            Act::WriteVip {
-                id,
-                expected,
-                change,
-            } => {
-                let answer = match self.edit(id, expected, |view| apply(view, change)) {
-                    Some(view) => VipAnswer::Written(Box::new(view)),
-                    None => VipAnswer::Conflict,
-                };
-                let id = id.clone();
-                Event::VipWritten { id, answer }
-            }
             Act::ReadVip { id } => Event::VipRead {
                 id: id.clone(),
                 answer: ReadAnswer::Found(self.vips.get(id).cloned()),
             },
-            Act::Ask { .. } | Act::Answer { .. } | Act::Serve(_) => {
+            Act::WriteVip { .. } | Act::Ask { .. } | Act::Answer { .. } | Act::Serve(_) => {
                 unreachable!("the server is not asked for {act:?}")
             }
         }
     }
 
+    /// Writes several holders of one register at once, or none of them.
+    pub fn write(&mut self, acts: &[Act]) -> Vec<Event> {
+        let edits = acts.iter().filter_map(|act| match act {
+            Act::WriteVip {
+                id,
+                expected,
+                change,
+            } => Some((id, expected, change)),
+            Act::WriteLease { .. }
+            | Act::ReadLease { .. }
+            | Act::ReadVip { .. }
+            | Act::Ask { .. }
+            | Act::Answer { .. }
+            | Act::Serve(_) => None,
+        });
+        let edits: Vec<_> = edits.collect();
+        let fits = edits.iter().all(|(id, expected, _)| self.has(id, expected));
+        if fits {
+            self.writes += 1;
+            for (id, _, change) in &edits {
+                if let Some(view) = self.vips.get_mut(*id) {
+                    let before = view.moves;
+                    apply(view, change);
+                    let falls = view.moves < before;
+                    assert!(!falls || self.careless, "moves never fall");
+                }
+            }
+            self.renew(edits.iter().map(|(id, ..)| *id));
+        } else {
+            self.refusals += 1;
+        }
+        let answers = edits.iter().map(|(id, ..)| {
+            let view = self.vips.get(*id).filter(|_| fits).cloned();
+            let answer = view.map_or(VipAnswer::Conflict, |it| VipAnswer::Written(Box::new(it)));
+            let id = (*id).clone();
+            Event::VipWritten { id, answer }
+        });
+        answers.collect()
+    }
+
     /// Changes an object if it has the version.
-    pub fn edit(
-        &mut self,
-        id: &VipId,
-        expected: &str,
-        edit: impl FnOnce(&mut View),
-    ) -> Option<View> {
+    pub fn edit(&mut self, id: &VipId, expected: &str, edit: impl FnOnce(&mut View)) {
+        if self.has(id, expected) {
+            self.vips.entry(id.clone()).and_modify(edit);
+            self.renew([id].into_iter());
+        }
+    }
+
+    /// Writes who could hold. That is not kept in a register.
+    pub fn describe(&mut self, id: &VipId, expected: &str, candidates: Vec<Candidate>) {
+        if !self.registers.contains_key(id) {
+            return self.edit(id, expected, |view| view.candidates = candidates);
+        }
+        if let Some(view) = self.vips.get_mut(id) {
+            view.candidates = candidates;
+            self.news.push(Event::Vip(view.clone()));
+        }
+    }
+
+    fn has(&self, id: &VipId, expected: &str) -> bool {
+        let view = self.vips.get(id);
+        view.is_some_and(|it| it.version == expected || self.careless)
+    }
+
+    /// Gives a new version to these and to all that are in a register with them.
+    fn renew<'a>(&mut self, ids: impl Iterator<Item = &'a VipId>) {
         let version = self.version();
-        let view = self.vips.get_mut(id).filter(|it| it.version == expected)?;
-        let before = view.clone();
-        edit(view);
-        view.version = version;
-        assert!(before.moves <= view.moves, "moves never fall");
-        let view = view.clone();
-        self.news.push(Event::Vip(view.clone()));
-        Some(view)
+        let ids: BTreeSet<&VipId> = ids.collect();
+        let touched: BTreeSet<usize> = ids
+            .iter()
+            .filter_map(|id| self.registers.get(*id).copied())
+            .collect();
+        for (id, view) in &mut self.vips {
+            let register = self.registers.get(id);
+            if ids.contains(id) || register.is_some_and(|it| touched.contains(it)) {
+                view.version.clone_from(&version);
+                self.news.push(Event::Vip(view.clone()));
+            }
+        }
     }
 
     pub fn create(&mut self, mut view: View) {
