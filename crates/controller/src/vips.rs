@@ -73,6 +73,9 @@ const UNCLAIMED: Duration = Duration::from_mins(1);
 /// The least time between two plans for one object.
 const BETWEEN_PLANS: Duration = Duration::from_secs(10);
 
+/// How long a pod that somebody wishes may take to be a candidate.
+const HOPE: Duration = Duration::from_secs(30);
+
 /// Where agents run, and the label by which they are known.
 const AGENTS: (&str, &str, &str) = ("kube-system", "app.kubernetes.io/name", "floe-agent");
 
@@ -117,6 +120,8 @@ struct Memory {
     unclaimed: BTreeMap<VipId, Instant>,
     /// When a move was last planned.
     planned: BTreeMap<VipId, Instant>,
+    /// The pods to which somebody wishes addresses to move, and since when.
+    wishes: BTreeMap<VipId, (String, Instant)>,
     /// Since when records have no object.
     orphans: BTreeMap<VipId, Instant>,
 }
@@ -341,6 +346,7 @@ impl Steward {
         let mut memory = self.memory();
         memory.unclaimed.retain(|id, _| exists(id));
         memory.planned.retain(|id, _| exists(id));
+        memory.wishes.retain(|id, _| exists(id));
     }
 
     /// A panic in any task ends the process; until then memories are as good as they were.

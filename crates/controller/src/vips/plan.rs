@@ -54,23 +54,49 @@ impl NoMove {
     }
 }
 
-/// Decides by an object and its candidates. `calm` says that no other plan was made for it
-/// lately: the holder's agent may have found that one impossible.
-pub fn decide(vip: &VirtualIP, candidates: &[CandidateStatus], calm: bool, now: Timestamp) -> Plan {
+/// What else is known about an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Mood {
+    /// No other plan was made for it lately: the holder's agent may have found that one
+    /// impossible.
+    pub is_calm: bool,
+    /// The pod that somebody wishes is no candidate, but may soon be one.
+    pub is_hopeful: bool,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// The pod to which somebody wishes the addresses to move.
+pub fn wished(vip: &VirtualIP) -> Option<&str> {
+    let annotations = vip.metadata.annotations.as_ref()?;
+    annotations.get(MOVE_TO).map(String::as_str)
+}
+
+/// Decides by an object and its candidates.
+pub fn decide(vip: &VirtualIP, candidates: &[CandidateStatus], mood: Mood) -> Plan {
     let status = vip.status.as_ref();
     let holder = status.and_then(|it| it.holder.as_ref());
     let busy = status.is_some_and(|it| it.successor.is_some());
-    let annotations = vip.metadata.annotations.as_ref();
-    if let Some(pod) = annotations.and_then(|all| all.get(MOVE_TO)) {
-        return asked(pod, holder, candidates, busy);
+    if let Some(pod) = wished(vip) {
+        return asked(pod, holder, candidates, busy, mood);
     }
     match holder {
-        Some(holder) if !busy => back(vip, holder, candidates, calm, now),
+        Some(holder) if !busy => back(vip, holder, candidates, mood),
         _ => Plan::default(),
     }
 }
 
-fn asked(pod: &str, holder: Option<&Holding>, candidates: &[CandidateStatus], busy: bool) -> Plan {
+fn asked(
+    pod: &str,
+    holder: Option<&Holding>,
+    candidates: &[CandidateStatus],
+    busy: bool,
+    mood: Mood,
+) -> Plan {
+    let waits = Plan {
+        waits: true,
+        ..Plan::default()
+    };
     let refused = |why| Plan {
         wish: Some(Wish::Refused(why)),
         ..Plan::default()
@@ -81,13 +107,11 @@ fn asked(pod: &str, holder: Option<&Holding>, candidates: &[CandidateStatus], bu
             wish: Some(Wish::Heard),
             ..Plan::default()
         },
+        (_, None) if mood.is_hopeful => waits,
         (_, None) => refused(NoMove::NoCandidate(pod.to_owned())),
         (None, _) => refused(NoMove::NoHolder(pod.to_owned())),
         // After the move that is on its way.
-        (Some(_), Some(_)) if busy => Plan {
-            waits: true,
-            ..Plan::default()
-        },
+        (Some(_), Some(_)) if busy => waits,
         (Some(_), Some(candidate)) => Plan {
             successor: Some(successor(candidate, MoveReason::Requested)),
             wish: Some(Wish::Heard),
@@ -100,8 +124,7 @@ fn back(
     vip: &VirtualIP,
     holder: &Holding,
     candidates: &[CandidateStatus],
-    calm: bool,
-    now: Timestamp,
+    mood: Mood,
 ) -> Plan {
     let failover = &vip.spec.failover;
     let is_candidate = candidates.iter().any(|it| it.uid == holder.uid);
@@ -124,8 +147,8 @@ fn back(
         moved: last.map(|it| moment(it.at.0)),
     };
     // Preferred pods have an order, so it does not matter who holds how many.
-    match elect::judge(held, &known, &failover, &Load::new(), moment(now)) {
-        Verdict::Move { to, reason } if calm => {
+    match elect::judge(held, &known, &failover, &Load::new(), moment(mood.now)) {
+        Verdict::Move { to, reason } if mood.is_calm => {
             let first = to.first().map(|best| &best.uid);
             let best = candidates.iter().find(|it| Some(&it.uid) == first);
             Plan {

@@ -20,7 +20,7 @@ use super::{
     claims::{Claimer, Claims},
     grant::{self, Grant, Refusal},
     made,
-    plan::{self, Wish},
+    plan::{self, Mood, Wish},
     release::{LIMIT, Release},
     server::Failure,
     status::{self, Accepted, Wanted},
@@ -103,7 +103,12 @@ impl Steward {
         let accepted = accepted(&grant, refusal);
         let now = Timestamp::now();
         let candidates = self.candidates(id, vip, &grant.addresses, &pods, sight, now);
-        let plan = plan::decide(&current, &candidates.fit, self.is_calm(id), now);
+        let mood = Mood {
+            is_calm: self.is_calm(id),
+            is_hopeful: self.is_hopeful(id, &current, &candidates),
+            now,
+        };
+        let plan = plan::decide(&current, &candidates.fit, mood);
         if plan.successor.is_some() {
             self.planned(id);
         }
@@ -324,6 +329,27 @@ impl Steward {
         let memory = self.memory();
         let planned = memory.planned.get(id);
         planned.is_none_or(|at| at.elapsed() >= super::BETWEEN_PLANS)
+    }
+
+    /// Whether the pod that somebody wishes may soon be a candidate. For a moment it may be
+    /// none, as while the agent of its node is restarted; so it has some time.
+    fn is_hopeful(&self, id: &VipId, vip: &VirtualIP, candidates: &Candidates) -> bool {
+        let mut memory = self.memory();
+        let Some(pod) = plan::wished(vip) else {
+            memory.wishes.remove(id);
+            return false;
+        };
+        let mut others = candidates.others.iter();
+        let is_known = others.any(|(it, why)| it.name == pod && !why.is_a_mistake());
+        let wish = (pod.to_owned(), Instant::now());
+        let known = memory
+            .wishes
+            .entry(id.clone())
+            .or_insert_with(|| wish.clone());
+        if known.0 != pod {
+            *known = wish;
+        }
+        is_known && known.1.elapsed() < super::HOPE
     }
 
     fn planned(&self, id: &VipId) {
