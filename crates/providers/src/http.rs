@@ -22,6 +22,12 @@ const LONGEST: usize = 16 << 20;
 /// The longest wait that a server can ask for.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
+/// What stands where a server has repeated a secret.
+const HIDDEN: &str = "(hidden)";
+
+/// Shorter words are names of roles and the like, and may well stand in a refusal.
+const SHORTEST: usize = 8;
+
 /// A text that nobody sees.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -50,6 +56,8 @@ pub struct Http {
     client: reqwest::Client,
     base: String,
     headers: HeaderMap,
+    /// What a server may not make floe say, whatever it answers.
+    secrets: Vec<Secret>,
     limit: Duration,
 }
 
@@ -128,6 +136,7 @@ impl Http {
             client,
             base: base.to_owned(),
             headers: HeaderMap::new(),
+            secrets: Vec::new(),
             limit: LIMIT,
         })
     }
@@ -147,6 +156,10 @@ impl Http {
         let parsed = HeaderValue::from_str(value);
         let mut value = parsed.map_err(|_| "the credentials cannot be sent in a header")?;
         value.set_sensitive(true);
+        // The word before a token says what it is, and is no secret.
+        let words = value.to_str().unwrap_or_default().split_whitespace();
+        let token = words.last().filter(|it| it.len() >= SHORTEST);
+        self.secrets.extend(token.map(Secret::new));
         self.headers.insert(name, value);
         Ok(self)
     }
@@ -182,12 +195,31 @@ impl Http {
                 return Err(Refusal::new(class, "the answer is too long"));
             }
         }
+        // Words of a refusal go to logs, Events and status.
+        if !status.is_success() {
+            body = self.without_secrets(body);
+        }
         Ok(Response {
             status,
             headers,
             body,
             changes,
         })
+    }
+
+    fn without_secrets(&self, body: Vec<u8>) -> Vec<u8> {
+        let Ok(text) = str::from_utf8(&body) else {
+            return body;
+        };
+        let mut known = self.secrets.iter().map(Secret::expose);
+        if !known.any(|it| text.contains(it)) {
+            return body;
+        }
+        let mut text = text.to_owned();
+        for secret in self.secrets.iter().map(Secret::expose) {
+            text = text.replace(secret, HIDDEN);
+        }
+        text.into_bytes()
     }
 }
 
