@@ -127,11 +127,15 @@ impl Http {
         if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err("an address with a password in it: put it elsewhere".to_owned());
         }
-        let client = reqwest::Client::builder()
+        let mut client = reqwest::Client::builder()
             .user_agent(agent)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| describe(&error, LIMIT))?;
+            .redirect(reqwest::redirect::Policy::none());
+        if parsed.scheme() == "http" {
+            // Nobody is asked for a certificate, so none has to be there to judge it: an image
+            // may have nothing but the program.
+            client = client.tls_certs_only([]);
+        }
+        let client = client.build().map_err(|error| no_client(&error))?;
         Ok(Self {
             client,
             base: base.to_owned(),
@@ -275,6 +279,14 @@ impl Response {
     }
 }
 
+/// Why there is no client at all.
+fn no_client(error: &reqwest::Error) -> String {
+    let words = describe(error, LIMIT);
+    format!(
+        "no client for HTTPS: {words}; are there CA certificates in the image? SSL_CERT_FILE may name others"
+    )
+}
+
 /// No answer came: whether anything was done is known only if nobody was reached.
 fn unanswered(error: &reqwest::Error, changes: bool, limit: Duration) -> Refusal {
     let class = if changes && !error.is_connect() && !error.is_builder() {
@@ -291,6 +303,8 @@ fn describe(error: &reqwest::Error, limit: Duration) -> String {
         format!("no answer within {} s", limit.as_secs_f64())
     } else if error.is_connect() {
         "cannot connect".to_owned()
+    } else if error.is_builder() {
+        "it cannot be made".to_owned()
     } else {
         "the connection broke".to_owned()
     };

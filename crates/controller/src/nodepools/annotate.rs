@@ -3,8 +3,9 @@
 //! A node may serve several pools, so one task knows what all of them say. Compat: FLIPOP's
 //! key has room for one address: it names that of the first pool, by namespace and name.
 //!
-//! A pool sees only nodes that it selects. So the annotations of all nodes are read once at
-//! the beginning: those of a node that has lost its label meanwhile are taken off, too.
+//! A pool sees only nodes that it selects. So the annotations of all nodes are read once,
+//! when a pool first says something: those of a node that has lost its label meanwhile are
+//! taken off, too.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,6 +46,9 @@ pub type Words = mpsc::UnboundedSender<Word>;
 
 /// Annotates nodes as pools say, as long as somebody can say something.
 pub async fn run(server: Server, mut words: mpsc::UnboundedReceiver<Word>) {
+    let Some(first) = words.recv().await else {
+        return;
+    };
     let present = present(&server).await;
     let mut annotator = Annotator {
         server,
@@ -53,6 +57,7 @@ pub async fn run(server: Server, mut words: mpsc::UnboundedReceiver<Word>) {
         failed: BTreeSet::new(),
         told: false,
     };
+    annotator.hear(first).await;
     loop {
         let retry = (!annotator.failed.is_empty()).then(|| Instant::now() + PAUSE);
         tokio::select! {
