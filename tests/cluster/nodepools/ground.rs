@@ -79,7 +79,8 @@ pub async fn ground_with(dress: impl FnOnce(Router) -> Router) -> Result<Ground>
     INSTALLED.get_or_try_init(async || ground.install()).await?;
     // A test before may have left it otherwise.
     ground.scale(2)?;
-    let all = "kubectl delete floatingippools,nodednsrecordsets --all --all-namespaces --timeout=60s";
+    let all =
+        "kubectl delete floatingippools,nodednsrecordsets --all --all-namespaces --timeout=60s";
     ground.terminal.run(all)?;
     Ok(ground)
 }
