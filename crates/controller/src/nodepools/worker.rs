@@ -353,8 +353,8 @@ impl Running {
         for (server, it) in judged {
             // A node that has lost the label is no longer watched: what it says may be old.
             if it.seen.unfit != Some(Unfit::Unlabelled) {
-                let notes = it.node.notes.clone();
-                self.notes.insert(it.seen.name.clone(), notes);
+                self.notes
+                    .insert(it.seen.name.clone(), it.node.notes.clone());
             }
             nodes.insert(server, it.seen);
         }

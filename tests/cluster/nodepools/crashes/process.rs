@@ -54,7 +54,7 @@ impl Controller {
                 toll.begin(kill);
                 match run(&program, &place, neighbours, number) {
                     Ok(process) => {
-                        *child.lock().unwrap_or_else(PoisonError::into_inner) = Some(process)
+                        *child.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
                     }
                     Err(error) => {
                         tell(&format!("  the controller does not start: {error:#}"));

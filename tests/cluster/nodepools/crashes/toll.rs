@@ -124,7 +124,7 @@ impl Toll {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn note(&self, what: String, status: StatusCode) {
