@@ -128,6 +128,14 @@ pub fn droplet(node: &str) -> Result<u64> {
     Ok(1000 + number)
 }
 
+impl Drop for Ground {
+    /// A cluster with a node that is cordoned is not whole for the next test.
+    fn drop(&mut self) {
+        // A failed test has its own story.
+        let _ = self.terminal.run("kubectl uncordon node-1 node-2 node-3");
+    }
+}
+
 impl Ground {
     /// As the guide tells it.
     fn install(&self) -> Result<()> {
@@ -164,7 +172,6 @@ impl Ground {
             self.enlist(node).await?;
             self.terminal
                 .run(&format!("kubectl label node {node} pool-"))?;
-            self.terminal.run(&format!("kubectl uncordon {node}"))?;
         }
         Ok(())
     }
