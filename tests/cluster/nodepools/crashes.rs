@@ -27,7 +27,7 @@ use tokio::time::interval;
 use process::{Controller, Neighbours};
 use toll::{Moment, Toll};
 
-use super::ground::{self, A, B, Ground, TOKEN, furnish, places, pool, said};
+use super::ground::{self, A, ANNOTATION, B, Ground, TOKEN, furnish, places, pool, said};
 use crate::LIMIT;
 
 /// The numbers of an ordinary run.
@@ -122,7 +122,7 @@ async fn play(ground: &Ground, number: u64) -> Result<bool> {
     }
     outcome.with_context(|| format!("number {number}"))?;
     let killed = story.controller.logs().len() - 1;
-    story.end().await?;
+    story.end()?;
     Ok(killed > 0)
 }
 
@@ -268,10 +268,16 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    /// Nothing of it is left for the next one.
-    async fn end(self) -> Result<()> {
-        let pool = ["delete", "floatingippool", "ingress"];
-        self.namespace.kubectl(&pool)?;
-        self.ground.annotated(&[]).await
+    /// Nothing of it is left for the next one. A kill may still be to come, and what a pool
+    /// has annotated stays when it is deleted while no controller runs, so that is not left
+    /// to floe here.
+    fn end(self) -> Result<()> {
+        drop(self.controller);
+        self.namespace
+            .kubectl(&["delete", "floatingippool", "ingress"])?;
+        let keys = format!("{ANNOTATION}- floe.dev/node-ips-");
+        let line = format!("kubectl annotate nodes --all {keys}");
+        self.ground.terminal.run(&line)?;
+        Ok(())
     }
 }
