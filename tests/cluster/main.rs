@@ -30,6 +30,7 @@ mod leader_killed;
 mod moving;
 mod node_faults;
 mod node_loss;
+mod nodepools;
 mod policies;
 mod pools;
 mod racks;

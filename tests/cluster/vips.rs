@@ -3,7 +3,7 @@
 
 mod claims;
 mod failover;
-mod ground;
+pub mod ground;
 mod judge;
 mod ranges;
 mod reach;

@@ -22,6 +22,12 @@ const LONGEST: usize = 16 << 20;
 /// The longest wait that a server can ask for.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
+/// What stands where a server has repeated a secret.
+const HIDDEN: &str = "(hidden)";
+
+/// Shorter words are names of roles and the like, and may well stand in a refusal.
+const SHORTEST: usize = 8;
+
 /// A text that nobody sees.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -50,6 +56,8 @@ pub struct Http {
     client: reqwest::Client,
     base: String,
     headers: HeaderMap,
+    /// What a server may not make floe say, whatever it answers.
+    secrets: Vec<Secret>,
     limit: Duration,
 }
 
@@ -119,15 +127,20 @@ impl Http {
         if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err("an address with a password in it: put it elsewhere".to_owned());
         }
-        let client = reqwest::Client::builder()
+        let mut client = reqwest::Client::builder()
             .user_agent(agent)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| describe(&error, LIMIT))?;
+            .redirect(reqwest::redirect::Policy::none());
+        if parsed.scheme() == "http" {
+            // Nobody is asked for a certificate, so none has to be there to judge it: an image
+            // may have nothing but the program.
+            client = client.tls_certs_only([]);
+        }
+        let client = client.build().map_err(|error| no_client(&error))?;
         Ok(Self {
             client,
             base: base.to_owned(),
             headers: HeaderMap::new(),
+            secrets: Vec::new(),
             limit: LIMIT,
         })
     }
@@ -147,6 +160,10 @@ impl Http {
         let parsed = HeaderValue::from_str(value);
         let mut value = parsed.map_err(|_| "the credentials cannot be sent in a header")?;
         value.set_sensitive(true);
+        // The word before a token says what it is, and is no secret.
+        let words = value.to_str().unwrap_or_default().split_whitespace();
+        let token = words.last().filter(|it| it.len() >= SHORTEST);
+        self.secrets.extend(token.map(Secret::new));
         self.headers.insert(name, value);
         Ok(self)
     }
@@ -182,12 +199,31 @@ impl Http {
                 return Err(Refusal::new(class, "the answer is too long"));
             }
         }
+        // Words of a refusal go to logs, Events and status.
+        if !status.is_success() {
+            body = self.without_secrets(body);
+        }
         Ok(Response {
             status,
             headers,
             body,
             changes,
         })
+    }
+
+    fn without_secrets(&self, body: Vec<u8>) -> Vec<u8> {
+        let Ok(text) = str::from_utf8(&body) else {
+            return body;
+        };
+        let mut known = self.secrets.iter().map(Secret::expose);
+        if !known.any(|it| text.contains(it)) {
+            return body;
+        }
+        let mut text = text.to_owned();
+        for secret in self.secrets.iter().map(Secret::expose) {
+            text = text.replace(secret, HIDDEN);
+        }
+        text.into_bytes()
     }
 }
 
@@ -243,6 +279,14 @@ impl Response {
     }
 }
 
+/// Why there is no client at all.
+fn no_client(error: &reqwest::Error) -> String {
+    let words = describe(error, LIMIT);
+    format!(
+        "no client for HTTPS: {words}; are there CA certificates in the image? SSL_CERT_FILE may name others"
+    )
+}
+
 /// No answer came: whether anything was done is known only if nobody was reached.
 fn unanswered(error: &reqwest::Error, changes: bool, limit: Duration) -> Refusal {
     let class = if changes && !error.is_connect() && !error.is_builder() {
@@ -259,6 +303,8 @@ fn describe(error: &reqwest::Error, limit: Duration) -> String {
         format!("no answer within {} s", limit.as_secs_f64())
     } else if error.is_connect() {
         "cannot connect".to_owned()
+    } else if error.is_builder() {
+        "it cannot be made".to_owned()
     } else {
         "the connection broke".to_owned()
     };

@@ -40,10 +40,7 @@ pub fn install(cluster: &Cluster) -> Result<()> {
 
 /// As [`install`], with variables in the controllers' environment.
 pub fn install_with(cluster: &Cluster, variables: &[(&str, &str)]) -> Result<()> {
-    let digest = Image::empty()
-        .program(&sibling_program("floe-controller")?, "floe-controller")?
-        .store(&cluster.paths().registry(), &["floe/controller"])
-        .context("cannot make the image of floe-controller")?;
+    let digest = publish_controller(cluster)?;
     apply_definitions(cluster)?;
     let manifest = fs::read_to_string(Path::new(DEPLOY).join("controller.yaml"))?;
     let image = format!("floe/controller:{}", tag_of(&digest));
@@ -51,6 +48,15 @@ pub fn install_with(cluster: &Cluster, variables: &[(&str, &str)]) -> Result<()>
     cluster.apply_all(&for_testbed(&manifest, variables)?)?;
     publish_extender(cluster)?;
     wait_until_ready(cluster)
+}
+
+/// Makes the image of the controller that was just built, for nodes to pull, and returns
+/// its digest.
+pub fn publish_controller(cluster: &Cluster) -> Result<String> {
+    Image::empty()
+        .program(&sibling_program("floe-controller")?, "floe-controller")?
+        .store(&cluster.paths().registry(), &["floe/controller"])
+        .context("cannot make the image of floe-controller")
 }
 
 /// A tag of its own per build: nodes keep what they pulled, and whoever installs

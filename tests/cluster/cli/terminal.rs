@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -10,8 +10,8 @@ use floe_testbed::cluster::Cluster;
 use floe_testbed::host::sibling_program;
 use tempfile::TempDir;
 
-/// The manifests that the document applies.
-const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
+/// The folders with the manifests that documents apply.
+const FOLDERS: [&str; 2] = ["deploy", "k8s"];
 
 /// A place where `kubectl floe` is installed, with a home of its own.
 pub struct Terminal {
@@ -29,7 +29,10 @@ impl Terminal {
             home.path().join("kubectl-floe"),
         )?;
         // What the document writes stays out of the repository.
-        symlink(DEPLOY, home.path().join("deploy"))?;
+        let repository = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        for folder in FOLDERS {
+            symlink(repository.join(folder), home.path().join(folder))?;
+        }
         let mut path = home.path().as_os_str().to_owned();
         path.push(":/usr/local/bin:/usr/bin:/bin");
         Ok(Self { home, path })

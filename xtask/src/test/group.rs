@@ -85,6 +85,7 @@ pub const GROUPS: &[Group] = &[
             "cli",
             "restore",
             "shared-ips",
+            "node-pools",
             "lifecycle",
             "lifecycle-2",
         ],

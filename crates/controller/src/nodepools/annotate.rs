@@ -2,6 +2,10 @@
 //!
 //! A node may serve several pools, so one task knows what all of them say. Compat: FLIPOP's
 //! key has room for one address: it names that of the first pool, by namespace and name.
+//!
+//! A pool sees only nodes that it selects. So the annotations of all nodes are read once,
+//! when a pool first says something: those of a node that has lost its label meanwhile are
+//! taken off, too.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +15,7 @@ use std::{
 
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 use tracing::{debug, warn};
 
@@ -29,8 +33,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 pub struct Word {
     /// Which pool, and its uid: another one may have taken its name.
     pub pool: (Id, String),
-    /// What it has given to which node. A node that it names with nothing shall not be
-    /// annotated with an address of its.
+    /// Its addresses. A node that it has given none of them shall not be annotated with one.
+    pub ips: BTreeSet<IpAddr>,
+    /// What it has given to which node.
     pub given: BTreeMap<String, BTreeSet<IpAddr>>,
     /// What the annotations of nodes say, as far as the pool has seen them.
     pub seen: BTreeMap<String, Notes>,
@@ -41,13 +46,18 @@ pub type Words = mpsc::UnboundedSender<Word>;
 
 /// Annotates nodes as pools say, as long as somebody can say something.
 pub async fn run(server: Server, mut words: mpsc::UnboundedReceiver<Word>) {
+    let Some(first) = words.recv().await else {
+        return;
+    };
+    let present = present(&server).await;
     let mut annotator = Annotator {
         server,
         pools: BTreeMap::new(),
-        present: BTreeMap::new(),
+        present,
         failed: BTreeSet::new(),
         told: false,
     };
+    annotator.hear(first).await;
     loop {
         let retry = (!annotator.failed.is_empty()).then(|| Instant::now() + PAUSE);
         tokio::select! {
@@ -58,6 +68,23 @@ pub async fn run(server: Server, mut words: mpsc::UnboundedReceiver<Word>) {
             () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
                 let again = std::mem::take(&mut annotator.failed);
                 annotator.annotate(again).await;
+            }
+        }
+    }
+}
+
+/// What the annotations of all nodes say.
+async fn present(server: &Server) -> BTreeMap<String, Notes> {
+    let mut told = false;
+    loop {
+        match server.notes().await {
+            Ok(notes) => return notes,
+            Err(failure) => {
+                if !std::mem::replace(&mut told, true) {
+                    let reason = "NodeNotAnnotated";
+                    warn!(reason, error = %failure, "the annotations of nodes are not known");
+                }
+                sleep(PAUSE).await;
             }
         }
     }
@@ -74,9 +101,17 @@ struct Annotator {
 
 impl Annotator {
     async fn hear(&mut self, word: Word) {
-        let Word { pool, given, seen } = word;
+        let Word {
+            pool,
+            ips,
+            given,
+            seen,
+        } = word;
         self.present.extend(seen);
         let mut concerned: BTreeSet<String> = given.keys().cloned().collect();
+        let named = self.present.iter();
+        let named = named.filter(|(_, notes)| !notes.addresses().is_disjoint(&ips));
+        concerned.extend(named.map(|(node, _)| node.clone()));
         let before = self.pools.insert(pool.clone(), given);
         concerned.extend(before.into_iter().flat_map(BTreeMap::into_keys));
         if self.pools.get(&pool).is_some_and(BTreeMap::is_empty) {

@@ -1,8 +1,13 @@
 //! What is looked at of nodes and pods.
 
+use std::{collections::BTreeSet, net::IpAddr};
+
 use floe_api::flipop::{ALL_ANNOTATION, IPV4_ANNOTATION, IPV6_ANNOTATION};
 use floe_core::nodepool::matching::{NodeFacts, PodFacts, Taint};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::{
+    api::core::v1::{Node, Pod},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +32,24 @@ pub struct Notes {
 }
 
 impl Notes {
+    /// Of a node.
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        let annotations = metadata.annotations.as_ref();
+        let said = |name: &str| annotations.and_then(|it| it.get(name)).cloned();
+        Self {
+            v4: said(IPV4_ANNOTATION),
+            v6: said(IPV6_ANNOTATION),
+            all: said(ALL_ANNOTATION),
+        }
+    }
+
+    /// The addresses that they name.
+    pub fn addresses(&self) -> BTreeSet<IpAddr> {
+        let texts = self.named().into_iter().filter_map(|(_, text)| text);
+        let texts = texts.flat_map(|text| text.split(','));
+        texts.filter_map(|text| text.parse().ok()).collect()
+    }
+
     /// Each with its name.
     pub fn named(&self) -> [(&'static str, Option<&String>); 3] {
         [
@@ -39,13 +62,7 @@ impl Notes {
 
 /// What is looked at of a node.
 pub fn node(node: Node) -> NodeView {
-    let annotations = node.metadata.annotations.unwrap_or_default();
-    let said = |name: &str| annotations.get(name).cloned();
-    let notes = Notes {
-        v4: said(IPV4_ANNOTATION),
-        v6: said(IPV6_ANNOTATION),
-        all: said(ALL_ANNOTATION),
-    };
+    let notes = Notes::of(&node.metadata);
     let spec = node.spec.unwrap_or_default();
     let status = node.status.unwrap_or_default();
     let taints = spec.taints.unwrap_or_default().into_iter();

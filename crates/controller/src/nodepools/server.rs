@@ -1,7 +1,7 @@
 //! Writes of pools, record sets and nodes. What could lose somebody else's edit is bound to
 //! the version that was judged.
 
-use std::{fmt::Debug, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, net::IpAddr, time::Duration};
 
 use floe_api::flipop::{
     address,
@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -24,6 +24,9 @@ use super::{facts::Notes, objects::Id};
 
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many nodes are listed at a time.
+const PAGE: u32 = 500;
 
 /// How often an entry is tried anew when somebody else was faster.
 const TURNS: u32 = 5;
@@ -144,6 +147,23 @@ impl Server {
             "resourceVersion": seen.metadata.resource_version, "finalizers": finalizers,
         } });
         self.patch(id, &patch).await
+    }
+
+    /// What the annotations of all nodes say, by the name of the node.
+    pub async fn notes(&self) -> Result<BTreeMap<String, Notes>, Failure> {
+        let api: Api<Node> = Api::all(self.0.clone());
+        let (mut all, mut page) = (BTreeMap::new(), ListParams::default().limit(PAGE));
+        loop {
+            let listed = ask(api.list_metadata(&page)).await?;
+            for node in listed.items {
+                let notes = Notes::of(&node.metadata);
+                all.insert(node.metadata.name.unwrap_or_default(), notes);
+            }
+            match listed.metadata.continue_.filter(|it| !it.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
     }
 
     /// Makes the annotations of a node say this.

@@ -10,10 +10,13 @@ use std::{
     time::Duration,
 };
 
-use floe_api::flipop::pool::{Circumstances, FloatingIPPool};
+use floe_api::flipop::{
+    address,
+    pool::{Circumstances, FloatingIPPool},
+};
 use floe_core::nodepool::{
     cloud::Refusal,
-    pool::{Answer, Call, Pool, Seen, Server as ServerId},
+    pool::{Answer, Call, Pool, Seen, Server as ServerId, Unfit},
     records::RecordSet,
 };
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -126,8 +129,19 @@ struct Running {
     told: Option<tokio::time::Instant>,
     /// Which pool of calls answers belong to: those of an earlier cloud are not heard.
     epoch: u64,
-    annotated: Option<BTreeMap<String, BTreeSet<IpAddr>>>,
-    seen_notes: BTreeMap<String, Notes>,
+    /// What was last told to be annotated.
+    annotated: Option<Given>,
+}
+
+/// What nodes were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Given {
+    /// All addresses of the pool.
+    ips: BTreeSet<IpAddr>,
+    /// By the name of the node.
+    nodes: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// What annotations of nodes say.
+    seen: BTreeMap<String, Notes>,
 }
 
 /// Writes of the object: one at a time.
@@ -249,7 +263,6 @@ impl Worker {
             told: None,
             epoch: 0,
             annotated: None,
-            seen_notes: BTreeMap::new(),
         };
         self.course = Course::Running(Box::new(running));
     }
@@ -289,16 +302,21 @@ impl Worker {
         let Id { namespace, name } = &self.id;
         info!(namespace, name, "a pool is gone");
         self.shared.metrics.pool(&self.id, None);
-        let given = BTreeMap::new();
-        self.annotate(given, BTreeMap::new());
+        let texts = self.object.spec.ips.iter();
+        let ips = texts.filter_map(|text| address::parse(text)).collect();
+        self.annotate(Given {
+            ips,
+            ..Given::default()
+        });
     }
 
-    fn annotate(&self, given: BTreeMap<String, BTreeSet<IpAddr>>, seen: BTreeMap<String, Notes>) {
+    fn annotate(&self, given: Given) {
         let uid = self.object.metadata.uid.clone();
         let word = Word {
             pool: (self.id.clone(), uid.unwrap_or_default()),
-            given,
-            seen,
+            ips: given.ips,
+            given: given.nodes,
+            seen: given.seen,
         };
         // An error means that this process no longer leads.
         let _ = self.shared.words.send(word);
@@ -333,8 +351,11 @@ impl Running {
         let mut nodes = BTreeMap::new();
         self.notes.clear();
         for (server, it) in judged {
-            self.notes
-                .insert(it.seen.name.clone(), it.node.notes.clone());
+            // A node that has lost the label is no longer watched: what it says may be old.
+            if it.seen.unfit != Some(Unfit::Unlabelled) {
+                self.notes
+                    .insert(it.seen.name.clone(), it.node.notes.clone());
+            }
             nodes.insert(server, it.seen);
         }
         if self.nodes.as_ref() != Some(&nodes) {

@@ -26,6 +26,7 @@ use axum::{
     routing,
 };
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::server::{self, Server, lock};
 pub use state::{Names, Script, State};
@@ -42,18 +43,20 @@ pub struct FakeDigitalOcean {
 impl FakeDigitalOcean {
     /// Starts one that lets this token in.
     pub async fn start(token: &str) -> io::Result<Self> {
-        let state = Shared::new(Mutex::new(State::new(token)));
-        let api = Router::new()
-            .merge(addresses::routes())
-            .merge(projects::routes())
-            .merge(domains::routes())
-            .fallback(|| async { not_found() })
-            .layer(middleware::from_fn_with_state(Arc::clone(&state), door));
-        let routes = Router::new()
-            .route("/_fake/script", routing::post(script))
-            .fallback_service(api.with_state(Arc::clone(&state)))
-            .with_state(Arc::clone(&state));
+        let (state, routes) = make(token);
         let server = Server::start(routes).await?;
+        Ok(Self { server, state })
+    }
+
+    /// The same where somebody listens already. All that comes passes what `dress` puts
+    /// around it.
+    pub fn start_on(
+        listener: TcpListener,
+        token: &str,
+        dress: impl FnOnce(Router) -> Router,
+    ) -> io::Result<Self> {
+        let (state, routes) = make(token);
+        let server = Server::on(listener, dress(routes))?;
         Ok(Self { server, state })
     }
 
@@ -74,6 +77,21 @@ impl FakeDigitalOcean {
     pub fn look<T>(&self, at: impl FnOnce(&State) -> T) -> T {
         at(&lock(&self.state))
     }
+}
+
+fn make(token: &str) -> (Shared, Router) {
+    let state = Shared::new(Mutex::new(State::new(token)));
+    let api = Router::new()
+        .merge(addresses::routes())
+        .merge(projects::routes())
+        .merge(domains::routes())
+        .fallback(|| async { not_found() })
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), door));
+    let routes = Router::new()
+        .route("/_fake/script", routing::post(script))
+        .fallback_service(api.with_state(Arc::clone(&state)))
+        .with_state(Arc::clone(&state));
+    (state, routes)
 }
 
 async fn script(Extracted(state): Extracted<Shared>, body: Bytes) -> Response {

@@ -24,7 +24,11 @@ pub struct Server {
 impl Server {
     /// Serves these routes on a free port of 127.0.0.1.
     pub async fn start(routes: Router) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?, routes)
+    }
+
+    /// Serves these routes where somebody listens already, in another network perhaps.
+    pub fn on(listener: TcpListener, routes: Router) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let running = tokio::spawn(async move {
             // It ends with the runtime or by being aborted, never by itself.

@@ -148,3 +148,18 @@ fn an_address_is_one_of_a_server_and_has_no_password() {
         assert!(!words.contains("s3cr3t"), "{words}");
     }
 }
+
+#[tokio::test]
+async fn what_a_refusal_repeats_of_the_credentials_is_hidden() {
+    let echo = |headers: HeaderMap| async move {
+        let given = headers["authorization"].to_str().unwrap().to_owned();
+        (StatusCode::FORBIDDEN, format!("{given} may not do that"))
+    };
+    let server = Server::start(axum::Router::new().fallback(echo));
+    let server = server.await.unwrap();
+    let http = Http::new(&server.url(), "floe-test").unwrap();
+    let http = http.with_secret(http::header::AUTHORIZATION, SECRET);
+    let answer = http.unwrap().send(get()).await.unwrap();
+    let words = String::from_utf8(answer.body).unwrap();
+    assert_eq!(words, "Bearer (hidden) may not do that");
+}

@@ -346,6 +346,29 @@ async fn an_annotation_of_an_earlier_process_is_mended() {
     assert_eq!(scene.cloud.count("assign"), 0);
 }
 
+/// The pool does not even see such a node.
+#[tokio::test(start_paused = true)]
+async fn an_annotation_of_a_node_that_lost_its_label_meanwhile_is_taken_off() {
+    let mut scene = two_nodes();
+    scene.cloud.has(A, Some("fake://n1"));
+    let mut lost = node("n1", "True");
+    lost["metadata"]["labels"] = json!({});
+    lost["metadata"]["annotations"] = json!({
+        "flipop.digitalocean.com/ipv4-reserved-ip": A, "floe.dev/node-ips": A, "mine": "stays",
+    });
+    scene.server.put(NODES, lost);
+    scene
+        .server
+        .put(POOLS, pool_with("p", json!({ "ips": [A] })));
+    scene.start();
+    scene
+        .until(|it| it.annotation("n2").as_deref() == Some(A))
+        .await;
+    scene.until(|it| it.annotation("n1").is_none()).await;
+    let node = scene.server.object(NODES, "n1").unwrap();
+    assert_eq!(node["metadata"]["annotations"], json!({ "mine": "stays" }));
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_a_leader_acts() {
     let mut scene = two_nodes();

@@ -1,10 +1,6 @@
 //! How a pool looks to others: status, annotations, Events and metrics.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use floe_api::flipop::{
     ACCEPTED, PUBLISHED, READY, memory,
@@ -19,12 +15,11 @@ use super::{
     super::{
         Shared,
         check::Fault,
-        facts::Notes,
         objects::Id,
         server::Failure,
         status::{self, Verdict, whole},
     },
-    Course, Done, Running, Worker,
+    Course, Done, Given, Running, Worker,
 };
 use crate::metrics::{IpFigures, PoolFigures};
 
@@ -102,8 +97,8 @@ impl Worker {
         };
         status.show(&view);
         self.shared.metrics.pool(&self.id, Some(figures));
-        if let Some((given, seen)) = given {
-            self.annotate(given, seen);
+        if let Some(given) = given {
+            self.annotate(given);
         }
         self.tell_troubles(&view);
         self.tell_moves(&old.memory, &status.memory);
@@ -213,36 +208,21 @@ impl Worker {
 }
 
 impl Running {
-    /// What annotations shall say, if that is known and has changed: each node with what it
-    /// was given, and with nothing those that name an address of this pool without a right.
-    #[expect(clippy::type_complexity, reason = "it is taken apart at once")]
-    fn given(
-        &mut self,
-        view: &View,
-        heard: bool,
-    ) -> Option<(BTreeMap<String, BTreeSet<IpAddr>>, BTreeMap<String, Notes>)> {
+    /// What each node was given, if that is known and has changed, or if annotations have.
+    fn given(&mut self, view: &View, heard: bool) -> Option<Given> {
         if !heard {
             return None;
         }
-        let mut given = view.annotations.clone();
-        for (node, notes) in &self.notes {
-            let texts = notes.named().into_iter().filter_map(|(_, text)| text);
-            let mut named = texts
-                .flat_map(|text| text.split(','))
-                .filter_map(|it| it.parse().ok());
-            let own = given.get(node);
-            let wrong =
-                |ip: &IpAddr| view.ips.contains_key(ip) && !own.is_some_and(|own| own.contains(ip));
-            if named.any(|ip| wrong(&ip)) {
-                given.entry(node.clone()).or_default();
-            }
-        }
-        if self.annotated.as_ref() == Some(&given) && self.seen_notes == self.notes {
+        let given = Given {
+            ips: view.ips.keys().copied().collect(),
+            nodes: view.annotations.clone(),
+            seen: self.notes.clone(),
+        };
+        if self.annotated.as_ref() == Some(&given) {
             return None;
         }
         self.annotated = Some(given.clone());
-        self.seen_notes.clone_from(&self.notes);
-        Some((given, self.notes.clone()))
+        Some(given)
     }
 }
 

@@ -1,0 +1,11 @@
+//! Node floating IPs: addresses of a cloud that follow nodes and pods, and names that follow
+//! the addresses. Cluster, nodes, pods and floe are real; the cloud is a fake of
+//! `DigitalOcean` that the test can look into.
+
+mod buying;
+mod crashes;
+mod following;
+mod ground;
+mod manifests;
+mod names;
+mod secrets;
