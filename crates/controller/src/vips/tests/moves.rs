@@ -72,6 +72,28 @@ async fn a_wish_waits_for_a_move_that_is_on_its_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wished_pod_may_be_no_candidate_for_a_moment() {
+    let scene = held(web()).await;
+    scene.server.put(PODS, agent("n2", "False"));
+    scene.until(|it| it.candidates("web") == ["a"]).await;
+    wish(&scene, "b");
+    pass(25).await;
+    assert!(!is_answered(&scene));
+    scene.server.put(PODS, agent("n2", "True"));
+    scene
+        .until(|it| it.vip("web")["status"]["successor"]["pod"] == "b")
+        .await;
+
+    let scene = held(web()).await;
+    scene.server.put(PODS, agent("n2", "False"));
+    scene.until(|it| it.candidates("web") == ["a"]).await;
+    wish(&scene, "b");
+    let told = "VirtualIP web MoveToNoCandidate".to_owned();
+    scene.until(|it| it.events().contains(&told)).await;
+    assert!(is_answered(&scene));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wish_that_cannot_be_is_told_and_taken_off() {
     let scene = held(web()).await;
     wish(&scene, "nobody");
