@@ -1,7 +1,10 @@
 //! What is looked at of nodes and pods.
 
 use floe_api::flipop::{ALL_ANNOTATION, IPV4_ANNOTATION, IPV6_ANNOTATION};
-use floe_core::nodepool::matching::{NodeFacts, PodFacts, Taint};
+use floe_core::nodepool::{
+    census::Entry,
+    matching::{NodeFacts, PodFacts, Taint},
+};
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 /// A node.
@@ -13,6 +16,18 @@ pub struct NodeView {
     pub addresses: Vec<(String, String)>,
     /// What its annotations say.
     pub notes: Notes,
+}
+
+impl Entry for NodeView {
+    fn place(&self) -> &str {
+        self.facts.place()
+    }
+}
+
+impl AsRef<NodeFacts> for NodeView {
+    fn as_ref(&self) -> &NodeFacts {
+        &self.facts
+    }
 }
 
 /// The annotations of a node about the addresses that pools have given it.

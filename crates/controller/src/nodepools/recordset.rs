@@ -3,7 +3,12 @@
 //! Nothing is written before nodes and pods were listed once, so that a restart never
 //! empties a name; node events that come together are one write.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use floe_api::flipop::{
     ACCEPTED, PUBLISHED,
@@ -11,6 +16,7 @@ use floe_api::flipop::{
 };
 use floe_core::nodepool::{
     cloud::Refusal,
+    pool::Server,
     records::{NodeAddresses, RecordSet},
     retry::after,
 };
@@ -28,7 +34,7 @@ use super::{
     names::{Keeper, Standing},
     objects::{Id, newest},
     server::Failure,
-    sight::Sight,
+    sight::{Judged, Looked, Sight},
     status::{self, Verdict, whole},
 };
 use crate::metrics::RecordFigures;
@@ -114,6 +120,8 @@ struct Running {
     plan: RecordsPlan,
     sight: Sight,
     keeper: Keeper,
+    /// As they were seen last, by server.
+    nodes: BTreeMap<Server, Judged>,
     /// Fitting nodes that have no address of the kind.
     without: Vec<String>,
 }
@@ -193,6 +201,7 @@ impl Worker {
             sight: Sight::new(&self.shared.watches, &plan.selection),
             keeper: keeper(&plan.dns),
             plan,
+            nodes: BTreeMap::new(),
             without: Vec::new(),
         };
         self.course = Course::Running(Box::new(running));
@@ -347,9 +356,18 @@ impl Worker {
 impl Running {
     /// Tells the keeper which addresses there are, once that is known.
     fn look(&mut self, object: &NodeDNSRecordSet, now: Timestamp) {
-        let Some(judged) = self.sight.judge(&self.plan.rule) else {
-            return;
-        };
+        match self.sight.look(&self.plan.rule) {
+            None => return,
+            Some(Looked::All(judged)) => self.nodes = judged,
+            Some(Looked::Changed(judged)) => {
+                for (server, it) in judged {
+                    match it {
+                        Some(it) => self.nodes.insert(server, it),
+                        None => self.nodes.remove(&server),
+                    };
+                }
+            }
+        }
         let kind = object.spec.address_type();
         let wants = |ip: &IpAddr| {
             object.spec.wants(if ip.is_ipv4() {
@@ -360,7 +378,7 @@ impl Running {
         };
         let mut addresses = BTreeSet::new();
         let mut without = Vec::new();
-        for it in judged.values().filter(|it| it.seen.unfit.is_none()) {
+        for it in self.nodes.values().filter(|it| it.seen.unfit.is_none()) {
             let notes = &it.node.notes;
             let own = kind.of(&NodeAddresses {
                 status: it.node.addresses.clone(),

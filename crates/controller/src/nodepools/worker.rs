@@ -13,12 +13,12 @@ use std::{
 use floe_api::flipop::pool::{Circumstances, FloatingIPPool};
 use floe_core::nodepool::{
     cloud::Refusal,
-    pool::{Answer, Call, Pool, Seen, Server as ServerId},
+    pool::{Answer, Call, Pool, Server as ServerId},
     records::RecordSet,
 };
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
-use tokio::{sync::watch, time::sleep_until};
+use tokio::{sync::watch, task::yield_now, time::sleep_until};
 use tracing::{info, warn};
 
 use super::{
@@ -30,7 +30,7 @@ use super::{
     names::Keeper,
     objects::{Id, version},
     server::Failure,
-    sight::Sight,
+    sight::{Judged, Looked, Sight},
 };
 
 mod calls;
@@ -62,7 +62,11 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
     };
     worker.take_up();
     loop {
-        worker.step();
+        worker.decide();
+        // An event may concern many pools: all of them decide before any of them reports.
+        yield_now().await;
+        let now = worker.now();
+        worker.report(now);
         let now = worker.shared.clock.now();
         let wake = worker.wake(now);
         let instant = worker.shared.clock.instant(wake.unwrap_or(now));
@@ -112,10 +116,9 @@ struct Running {
     plan: PoolPlan,
     account: Arc<Account>,
     sight: Sight,
-    /// None before everything was listed once: then the machine is not asked.
-    nodes: Option<BTreeMap<ServerId, Seen>>,
-    /// What annotations of nodes say, by the name of the node.
-    notes: BTreeMap<String, Notes>,
+    /// Whether everything was listed once: before, the machine is not asked.
+    looked: bool,
+    notes: Noted,
     machine: Pool,
     keeper: Option<Keeper>,
     /// Calls under way that change something.
@@ -127,7 +130,15 @@ struct Running {
     /// Which pool of calls answers belong to: those of an earlier cloud are not heard.
     epoch: u64,
     annotated: Option<BTreeMap<String, BTreeSet<IpAddr>>>,
-    seen_notes: BTreeMap<String, Notes>,
+}
+
+/// What annotations of nodes say about addresses of pools.
+#[derive(Default)]
+struct Noted {
+    /// Of those nodes that have any, by server, with the name of the node.
+    present: BTreeMap<ServerId, (String, Notes)>,
+    /// What has changed since it was told, also to nothing, by the name of the node.
+    news: BTreeMap<String, Notes>,
 }
 
 /// Writes of the object: one at a time.
@@ -239,8 +250,8 @@ impl Worker {
         let running = Running {
             account,
             sight: Sight::new(&self.shared.watches, &plan.selection),
-            nodes: None,
-            notes: BTreeMap::new(),
+            looked: false,
+            notes: Noted::default(),
             machine: Pool::new(spec, self.object.memory()),
             keeper: plan.dns.clone().map(|dns| keeper(dns, owner)),
             plan,
@@ -249,7 +260,6 @@ impl Worker {
             told: None,
             epoch: 0,
             annotated: None,
-            seen_notes: BTreeMap::new(),
         };
         self.course = Course::Running(Box::new(running));
     }
@@ -261,14 +271,13 @@ impl Worker {
         format!("floe/{}/pool/{namespace}/{name}", self.shared.cluster)
     }
 
-    /// Everything that can be done now.
-    fn step(&mut self) {
+    /// Begins everything that can be done now.
+    fn decide(&mut self) {
         let now = self.now();
         if let Course::Running(running) = &mut self.course {
             running.look(now);
         }
         self.begin_calls(now);
-        self.report(now);
     }
 
     fn wake(&self, now: Timestamp) -> Option<Timestamp> {
@@ -276,10 +285,7 @@ impl Worker {
         let Course::Running(running) = &self.course else {
             return pause;
         };
-        let machine = running
-            .nodes
-            .as_ref()
-            .and_then(|_| running.machine.wake(now));
+        let machine = running.machine.wake(now).filter(|_| running.looked);
         let keeper = running.keeper.as_ref().and_then(Keeper::wake);
         [pause, machine, keeper].into_iter().flatten().min()
     }
@@ -325,21 +331,22 @@ impl Running {
         self.plan = plan;
     }
 
-    /// Tells the machine which nodes there are, if that has changed.
+    /// Tells the machine which nodes there are, and later only which have changed.
     fn look(&mut self, now: Timestamp) {
-        let Some(judged) = self.sight.judge(&self.plan.rule) else {
-            return;
-        };
-        let mut nodes = BTreeMap::new();
-        self.notes.clear();
-        for (server, it) in judged {
-            self.notes
-                .insert(it.seen.name.clone(), it.node.notes.clone());
-            nodes.insert(server, it.seen);
-        }
-        if self.nodes.as_ref() != Some(&nodes) {
-            self.machine.nodes(nodes.clone(), now);
-            self.nodes = Some(nodes);
+        match self.sight.look(&self.plan.rule) {
+            None => {}
+            Some(Looked::All(judged)) => {
+                self.notes.all(&judged);
+                let nodes = judged.into_iter().map(|(server, it)| (server, it.seen));
+                self.machine.nodes(nodes.collect(), now);
+                self.looked = true;
+            }
+            Some(Looked::Changed(judged)) => {
+                for (server, it) in judged {
+                    self.notes.put(&server, it.as_ref());
+                    self.machine.node(&server, it.map(|it| it.seen), now);
+                }
+            }
         }
     }
 
@@ -350,6 +357,34 @@ impl Running {
                 .told
                 .map_or(self.changed, |told| told.max(self.changed)),
             _ => tokio::time::Instant::now(),
+        }
+    }
+}
+
+impl Noted {
+    /// All nodes say this.
+    fn all(&mut self, judged: &BTreeMap<ServerId, Judged>) {
+        self.present.retain(|server, _| judged.contains_key(server));
+        for (server, it) in judged {
+            self.put(server, Some(it));
+        }
+    }
+
+    /// This node says this, or is gone.
+    fn put(&mut self, server: &ServerId, judged: Option<&Judged>) {
+        let old = self.present.remove(server);
+        let Some(Judged { node, seen }) = judged else {
+            return;
+        };
+        let (name, notes) = (&seen.name, &node.notes);
+        let nothing = Notes::default();
+        let old = old.filter(|(of, _)| of == name);
+        if old.map_or(*notes != nothing, |(_, old)| old != *notes) {
+            self.news.insert(name.clone(), notes.clone());
+        }
+        if *notes != nothing {
+            let told = (name.clone(), notes.clone());
+            self.present.insert(server.clone(), told);
         }
     }
 }

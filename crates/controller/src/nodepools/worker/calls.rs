@@ -31,7 +31,7 @@ impl Worker {
             return;
         };
         // What is not known of nodes is not that they are gone.
-        if running.nodes.is_none() {
+        if !running.looked {
             return;
         }
         for call in running.machine.poll(now) {

@@ -67,7 +67,9 @@ impl Worker {
             return None;
         };
         // Before everything was listed the last status is better than a guess.
-        running.nodes.as_ref()?;
+        if !running.looked {
+            return None;
+        }
         let view = running.machine.view(now);
         if let Some(keeper) = &mut running.keeper {
             keeper.want(view.published.as_ref(), now);
@@ -225,7 +227,7 @@ impl Running {
             return None;
         }
         let mut given = view.annotations.clone();
-        for (node, notes) in &self.notes {
+        for (node, notes) in self.notes.present.values() {
             let texts = notes.named().into_iter().filter_map(|(_, text)| text);
             let mut named = texts
                 .flat_map(|text| text.split(','))
@@ -237,12 +239,11 @@ impl Running {
                 given.entry(node.clone()).or_default();
             }
         }
-        if self.annotated.as_ref() == Some(&given) && self.seen_notes == self.notes {
+        if self.annotated.as_ref() == Some(&given) && self.notes.news.is_empty() {
             return None;
         }
         self.annotated = Some(given.clone());
-        self.seen_notes.clone_from(&self.notes);
-        Some((given, self.notes.clone()))
+        Some((given, std::mem::take(&mut self.notes.news)))
     }
 }
 

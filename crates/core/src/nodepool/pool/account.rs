@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{address::Tick, agenda::Agenda, view::Trouble};
+use super::{address::Tick, agenda::Agenda, spec::Server, view::Trouble};
 use crate::nodepool::{
     cloud::{Class, Listed, Refusal},
     retry::{Pace, Tries, after},
@@ -24,6 +24,8 @@ const UNASKED: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     pub listed: BTreeMap<IpAddr, Listed>,
+    /// The addresses of each server.
+    by_server: BTreeMap<Server, Vec<IpAddr>>,
     /// When it was heard last.
     pub heard: Option<Timestamp>,
     /// When that list, or the one under way, was asked for.
@@ -94,6 +96,13 @@ impl Account {
         };
         self.under_way = false;
         self.listed = listed.into_iter().map(|it| (it.ip, it)).collect();
+        self.by_server.clear();
+        for it in self.listed.values() {
+            if let Some(server) = &it.server {
+                let own = self.by_server.entry(server.clone());
+                own.or_default().push(it.ip);
+            }
+        }
         self.heard = Some(now);
         self.asked = Some(begun);
         self.trouble = None;
@@ -105,6 +114,11 @@ impl Account {
         };
         self.answered(now);
         begun
+    }
+
+    /// The addresses that a server has by the last list.
+    pub fn on(&self, server: &str) -> &[IpAddr] {
+        self.by_server.get(server).map_or(&[], Vec::as_slice)
     }
 
     /// The list could not be had. What was known stays known.
