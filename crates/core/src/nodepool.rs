@@ -5,6 +5,7 @@
 //! - [`cloud`]: what clouds say of addresses, and how they refuse.
 //! - [`pool`]: the machine of one pool. Facts go in, calls come out; it never waits.
 //! - [`retry`]: how long after a refusal the next try comes.
+//! - [`rivals`]: pools that list the same address.
 //! - [`records`]: the DNS records that follow, and the changes that make them so.
 //! - [`witness`]: when a node counts as dead before its kubelet is given up.
 
@@ -14,4 +15,5 @@ pub mod matching;
 pub mod pool;
 pub mod records;
 pub mod retry;
+pub mod rivals;
 pub mod witness;

@@ -14,11 +14,14 @@ use floe_api::flipop::{
     ACCEPTED, PUBLISHED,
     records::{AddressFamily, NodeDNSRecordSet, NodeDNSRecordSetStatus},
 };
-use floe_core::nodepool::{
-    cloud::Refusal,
-    pool::Server,
-    records::{NodeAddresses, RecordSet},
-    retry::after,
+use floe_core::{
+    ipam::families::Family,
+    nodepool::{
+        cloud::Refusal,
+        pool::Server,
+        records::{NodeAddresses, RecordSet},
+        retry::after,
+    },
 };
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
@@ -197,9 +200,12 @@ impl Worker {
             running.plan = plan;
             return;
         }
+        let mut keeper = keeper(&plan.dns);
+        let status = self.object.status.iter();
+        keeper.has_said(status.flat_map(|it| &it.addresses));
         let running = Running {
             sight: Sight::new(&self.shared.watches, &plan.selection),
-            keeper: keeper(&plan.dns),
+            keeper,
             plan,
             nodes: BTreeMap::new(),
             without: Vec::new(),
@@ -395,6 +401,13 @@ impl Running {
             warn!(reason = "NodeWithoutAddress", nodes = ?without, "nodes without an address for DNS");
         }
         self.without = without;
+        let wanted = [
+            (AddressFamily::IPv4, Family::V4),
+            (AddressFamily::IPv6, Family::V6),
+        ];
+        let wanted = wanted.into_iter().filter(|(it, _)| object.spec.wants(*it));
+        self.keeper
+            .about(wanted.map(|(_, family)| family).collect());
         self.keeper.want(Some(&addresses), now);
     }
 

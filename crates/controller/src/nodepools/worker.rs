@@ -11,10 +11,13 @@ use std::{
 };
 
 use floe_api::flipop::pool::{Circumstances, FloatingIPPool};
-use floe_core::nodepool::{
-    cloud::Refusal,
-    pool::{Answer, Call, Pool, Server as ServerId},
-    records::RecordSet,
+use floe_core::{
+    ipam::families::Family,
+    nodepool::{
+        cloud::Refusal,
+        pool::{Answer, Call, Pool},
+        records::{RecordSet, family_of},
+    },
 };
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
@@ -29,12 +32,16 @@ use super::{
     facts::Notes,
     names::Keeper,
     objects::{Id, version},
+    rivalry::Rivals,
     server::Failure,
-    sight::{Judged, Looked, Sight},
+    sight::{Looked, Sight},
 };
 
 mod calls;
+mod notes;
 mod report;
+
+use notes::Noted;
 
 /// How long changes of addresses are collected before DNS is told.
 const DNS_MOMENT: Duration = Duration::from_millis(200);
@@ -49,12 +56,14 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
         kind: "FloatingIPPool",
         id: id.clone(),
     };
+    let rivals = shared.rivals.subscribe();
     let mut worker = Worker {
         shared,
         id,
         caller,
         object,
         told_objects: objects.clone(),
+        rivals,
         course: Course::Idle,
         work: FuturesUnordered::new(),
         writes: Writes::default(),
@@ -70,7 +79,12 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
         let now = worker.shared.clock.now();
         let wake = worker.wake(now);
         let instant = worker.shared.clock.instant(wake.unwrap_or(now));
-        let Worker { course, work, .. } = &mut worker;
+        let Worker {
+            course,
+            work,
+            rivals,
+            ..
+        } = &mut worker;
         tokio::select! {
             changed = objects.changed() => {
                 if changed.is_err() {
@@ -80,6 +94,8 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
                 worker.see(object);
             }
             Some(done) = work.next(), if !work.is_empty() => worker.done(done),
+            // The sender lives as long as what all share.
+            _ = rivals.changed() => worker.take_up(),
             () = course.news() => {}
             () = sleep_until(instant), if wake.is_some() => {}
         }
@@ -95,6 +111,8 @@ struct Worker {
     object: Arc<FloatingIPPool>,
     /// What the watch has told.
     told_objects: watch::Receiver<Arc<FloatingIPPool>>,
+    /// The pools that list an address of another one.
+    rivals: watch::Receiver<Rivals>,
     course: Course,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     writes: Writes,
@@ -130,15 +148,6 @@ struct Running {
     /// Which pool of calls answers belong to: those of an earlier cloud are not heard.
     epoch: u64,
     annotated: Option<BTreeMap<String, BTreeSet<IpAddr>>>,
-}
-
-/// What annotations of nodes say about addresses of pools.
-#[derive(Default)]
-struct Noted {
-    /// Of those nodes that have any, by server, with the name of the node.
-    present: BTreeMap<ServerId, (String, Notes)>,
-    /// What has changed since it was told, also to nothing, by the name of the node.
-    news: BTreeMap<String, Notes>,
 }
 
 /// Writes of the object: one at a time.
@@ -205,7 +214,12 @@ impl Worker {
             self.course = Course::Idle;
             return;
         }
-        match check::pool(&object.spec, &self.shared.registry) {
+        let plan = check::pool(&object.spec, &self.shared.registry);
+        let plan = plan.and_then(|plan| match self.rivals.borrow_and_update().get(&self.id) {
+            Some(rival) => Err(check::rival(rival)),
+            None => Ok(plan),
+        });
+        match plan {
             Ok(plan) => self.follow(plan),
             Err(fault) => {
                 let known = matches!(&self.course, Course::Faulty(old) if *old == fault);
@@ -241,10 +255,20 @@ impl Worker {
             capabilities: plan.ips.capabilities(),
         });
         let owner = self.owner();
+        let families: BTreeSet<Family> = spec.ips.iter().map(|ip| family_of(*ip)).collect();
         if let Course::Running(running) = &mut self.course {
             running.machine.configure(spec, now);
             running.replan(plan, &self.shared, owner);
+            if let Some(keeper) = &mut running.keeper {
+                keeper.about(families);
+            }
             return;
+        }
+        let mut keeper = plan.dns.clone().map(|dns| keeper(dns, owner));
+        if let Some(keeper) = &mut keeper {
+            let status = self.object.status.iter();
+            keeper.has_said(status.flat_map(|it| it.ips.keys()));
+            keeper.about(families);
         }
         let account = self.shared.accounts.of(&plan.provider, &plan.ips);
         let running = Running {
@@ -253,7 +277,7 @@ impl Worker {
             looked: false,
             notes: Noted::default(),
             machine: Pool::new(spec, self.object.memory()),
-            keeper: plan.dns.clone().map(|dns| keeper(dns, owner)),
+            keeper,
             plan,
             changing: 0,
             changed: tokio::time::Instant::now(),
@@ -336,6 +360,9 @@ impl Running {
         match self.sight.look(&self.plan.rule) {
             None => {}
             Some(Looked::All(judged)) => {
+                for server in judged.keys() {
+                    self.plan.ips.introduce(server);
+                }
                 self.notes.all(&judged);
                 let nodes = judged.into_iter().map(|(server, it)| (server, it.seen));
                 self.machine.nodes(nodes.collect(), now);
@@ -343,6 +370,7 @@ impl Running {
             }
             Some(Looked::Changed(judged)) => {
                 for (server, it) in judged {
+                    self.plan.ips.introduce(&server);
                     self.notes.put(&server, it.as_ref());
                     self.machine.node(&server, it.map(|it| it.seen), now);
                 }
@@ -357,34 +385,6 @@ impl Running {
                 .told
                 .map_or(self.changed, |told| told.max(self.changed)),
             _ => tokio::time::Instant::now(),
-        }
-    }
-}
-
-impl Noted {
-    /// All nodes say this.
-    fn all(&mut self, judged: &BTreeMap<ServerId, Judged>) {
-        self.present.retain(|server, _| judged.contains_key(server));
-        for (server, it) in judged {
-            self.put(server, Some(it));
-        }
-    }
-
-    /// This node says this, or is gone.
-    fn put(&mut self, server: &ServerId, judged: Option<&Judged>) {
-        let old = self.present.remove(server);
-        let Some(Judged { node, seen }) = judged else {
-            return;
-        };
-        let (name, notes) = (&seen.name, &node.notes);
-        let nothing = Notes::default();
-        let old = old.filter(|(of, _)| of == name);
-        if old.map_or(*notes != nothing, |(_, old)| old != *notes) {
-            self.news.insert(name.clone(), notes.clone());
-        }
-        if *notes != nothing {
-            let told = (name.clone(), notes.clone());
-            self.present.insert(server.clone(), told);
         }
     }
 }

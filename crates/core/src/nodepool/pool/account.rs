@@ -1,12 +1,12 @@
 //! What the cloud has listed, and when to ask it again.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{address::Tick, agenda::Agenda, spec::Server, view::Trouble};
+use super::{address::Tick, agenda::Agenda, view::Trouble};
 use crate::nodepool::{
-    cloud::{Class, Listed, Refusal},
+    cloud::{Class, Listing, Refusal},
     retry::{Pace, Tries, after},
 };
 
@@ -23,9 +23,7 @@ const UNASKED: Duration = Duration::from_secs(30);
 /// The account of the cloud, as it was listed last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
-    pub listed: BTreeMap<IpAddr, Listed>,
-    /// The addresses of each server.
-    by_server: BTreeMap<Server, Vec<IpAddr>>,
+    pub listed: Arc<Listing>,
     /// When it was heard last.
     pub heard: Option<Timestamp>,
     /// When that list, or the one under way, was asked for.
@@ -86,7 +84,7 @@ impl Account {
     }
 
     /// A list has come in. Says when it was begun at the latest.
-    pub fn heard(&mut self, listed: Vec<Listed>, eager: bool, now: Timestamp) -> Tick {
+    pub fn heard(&mut self, listed: Arc<Listing>, eager: bool, now: Timestamp) -> Tick {
         let begun = match self.asked {
             Some(asked) if self.under_way => asked,
             Some(_) | None => Tick {
@@ -95,14 +93,7 @@ impl Account {
             },
         };
         self.under_way = false;
-        self.listed = listed.into_iter().map(|it| (it.ip, it)).collect();
-        self.by_server.clear();
-        for it in self.listed.values() {
-            if let Some(server) = &it.server {
-                let own = self.by_server.entry(server.clone());
-                own.or_default().push(it.ip);
-            }
-        }
+        self.listed = listed;
         self.heard = Some(now);
         self.asked = Some(begun);
         self.trouble = None;
@@ -114,11 +105,6 @@ impl Account {
         };
         self.answered(now);
         begun
-    }
-
-    /// The addresses that a server has by the last list.
-    pub fn on(&self, server: &str) -> &[IpAddr] {
-        self.by_server.get(server).map_or(&[], Vec::as_slice)
     }
 
     /// The list could not be had. What was known stays known.

@@ -82,7 +82,7 @@ impl Pool {
         };
         let own = self.addresses.iter();
         let own = own.filter(|(ip, it)| family(**ip) == kind && it.weighs_on(server));
-        let others = self.account.on(server).iter();
+        let others = self.account.listed.on(server).iter();
         let others = others.filter(|ip| family(**ip) == kind && !self.addresses.contains_key(*ip));
         own.count() + others.count() >= limit
     }

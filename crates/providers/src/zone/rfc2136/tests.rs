@@ -1,3 +1,4 @@
+use floe_core::ipam::families::Family;
 use hickory_proto::{
     op::{Message, OpCode, ResponseCode, UpdateMessage as _},
     rr::DNSClass,
@@ -26,6 +27,7 @@ fn wanted(addresses: &[&str]) -> RecordSet {
         addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
         ttl: 60,
         owner: "floe/cluster/pool".into(),
+        families: [Family::V4, Family::V6].into(),
     }
 }
 

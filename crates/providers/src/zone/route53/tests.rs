@@ -9,6 +9,7 @@ fn wanted(addresses: &[&str], ttl: u32) -> RecordSet {
         addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
         ttl,
         owner: OWNER.into(),
+        families: [Family::V4, Family::V6].into(),
     }
 }
 
