@@ -8,7 +8,7 @@ mod cloud;
 mod decision;
 mod program;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use floe_testbed::progress::Step;
 
@@ -35,6 +35,10 @@ pub struct Size {
     /// Events that are measured.
     pub events: usize,
 }
+
+/// What stands before the id of a server, and the id of the first one.
+const SCHEME: &str = "hcloud://";
+const FIRST: usize = 1_000_000;
 
 /// Addresses of each pool.
 const PER_POOL: usize = 4;
@@ -100,7 +104,14 @@ fn address(pool: usize, nth: usize) -> std::net::IpAddr {
 
 /// The server of a node; Hetzner's writing, whose servers can have many addresses.
 fn server(node: usize) -> String {
-    format!("hcloud://{}", 1_000_000 + node)
+    format!("{SCHEME}{}", FIRST + node)
+}
+
+/// The node of a server.
+fn node_at(server: &str) -> Result<usize> {
+    let id = server.strip_prefix(SCHEME).context("another cloud")?;
+    let id: usize = id.parse()?;
+    id.checked_sub(FIRST).context("an unknown server")
 }
 
 fn node_name(node: usize) -> String {

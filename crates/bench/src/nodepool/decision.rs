@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, hint::black_box, sync::Arc, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use floe_core::nodepool::{
     census::{Census, Field, Glance, News},
     cloud::{Capabilities, Listed, Listing, Taken},
@@ -11,7 +11,7 @@ use floe_core::nodepool::{
 };
 use jiff::Timestamp;
 
-use super::{PER_POOL, Size, address, node_name, server};
+use super::{PER_POOL, Size, address, node_at, node_name, server};
 use crate::{
     clock::Turn,
     filter::percentile_99_of,
@@ -131,7 +131,7 @@ impl Scene {
         let (mut lost, mut again, mut anew) = (Vec::new(), Vec::new(), Vec::new());
         for event in 0..size.events {
             let pool = event % size.pools;
-            let node = size.home(pool, event % PER_POOL);
+            let node = self.node_of(pool, event % PER_POOL)?;
             let group = size.kind_of_node(node) % self.groups.len();
             for (ready, times) in [(false, &mut lost), (true, &mut again)] {
                 self.now += Duration::from_secs(60);
@@ -156,6 +156,13 @@ impl Scene {
             }
         }
         Ok((lost, again, percentile_99_of(anew)))
+    }
+
+    /// The node that has an address now.
+    fn node_of(&self, pool: usize, nth: usize) -> Result<usize> {
+        let listed = self.cloud.iter().find(|it| it.ip == address(pool, nth));
+        let server = listed.and_then(|it| it.server.as_deref());
+        node_at(server.context("no server has the address")?)
     }
 
     /// Does what pools ask for until they ask for nothing.

@@ -19,7 +19,7 @@ use floe_shell::mock::Server as Mock;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, time::timeout};
 
-use super::{PER_POOL, Size, address, cloud::Cloud, node_name, server};
+use super::{FIRST, PER_POOL, Size, address, cloud::Cloud, node_name, server};
 use crate::{
     filter::{median_of, percentile_99_of},
     program::{Api, Controller, Start},
@@ -203,9 +203,7 @@ fn node(size: Size, at: usize, ready: bool) -> Value {
 
 /// The number of a server in Hetzner's own writing.
 fn id_of(node: usize) -> Result<u64> {
-    let server = server(node);
-    let (_, id) = server.split_once("://").context("a server has a scheme")?;
-    Ok(id.parse()?)
+    Ok(u64::try_from(FIRST + node)?)
 }
 
 fn active(server: &Mock) -> usize {

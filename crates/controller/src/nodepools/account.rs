@@ -178,7 +178,7 @@ struct Desk {
     answers: watch::Sender<(u64, Option<Result<Heard, Refusal>>)>,
     /// Who gives an address to which server, of which family, and until when nobody else
     /// may: lists do not show it sooner.
-    seats: Mutex<BTreeMap<(String, Family), (Id, Option<Instant>)>>,
+    seats: Mutex<BTreeMap<(String, Family), (Id, Instant)>>,
 }
 
 impl Account {
@@ -251,7 +251,7 @@ impl Account {
             seats.remove(&seat);
         } else {
             let until = Instant::now() + SEATED;
-            seats.insert(seat, (caller.id.clone(), Some(until)));
+            seats.insert(seat, (caller.id.clone(), until));
         }
         outcome
     }
@@ -271,7 +271,7 @@ impl Desk {
     fn take_seat(&self, seat: &(String, Family), pool: &Id) -> Result<(), Refusal> {
         let now = Instant::now();
         let mut seats = lock(&self.seats);
-        seats.retain(|_, (_, until)| until.is_none_or(|until| until > now));
+        seats.retain(|_, (_, until)| *until > now);
         if let Some((other, _)) = seats.get(seat)
             && other != pool
         {
@@ -279,7 +279,9 @@ impl Desk {
             let words = format!("FloatingIPPool {namespace}/{name} gives it another address");
             return Err(Refusal::new(Class::ServerTaken, words));
         }
-        seats.insert(seat.clone(), (pool.clone(), None));
+        // Nobody hears how a call ends whose pool is gone.
+        let until = now + PATIENCE + SEATED;
+        seats.insert(seat.clone(), (pool.clone(), until));
         Ok(())
     }
 

@@ -342,7 +342,8 @@ impl Running {
             self.epoch += 1;
             self.changing = 0;
         }
-        if *self.sight.selection() != plan.selection {
+        // Another cloud does not know the servers of the nodes yet: then all are looked at.
+        if *self.sight.selection() != plan.selection || self.plan.provider != plan.provider {
             self.sight = Sight::new(&shared.watches, &plan.selection);
         }
         self.keeper = match (self.keeper.take(), plan.dns.clone()) {
