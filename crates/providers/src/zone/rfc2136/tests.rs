@@ -88,6 +88,22 @@ fn the_environment_names_server_and_key_or_says_what_is_missing() {
 }
 
 #[test]
+fn an_update_clears_only_the_families_of_the_name() {
+    let place = Place::new("example.com", "www").unwrap();
+    let cleared = |wanted: &RecordSet| -> Vec<RecordType> {
+        let update = message::ensure(&place, &Now::default(), wanted);
+        let updates = update.updates().iter();
+        let cleared = updates.filter(|it| it.dns_class == DNSClass::ANY);
+        cleared.map(Record::record_type).collect()
+    };
+    let (a, aaaa, txt) = (RecordType::A, RecordType::AAAA, RecordType::TXT);
+    let mut wanted = wanted(&["192.0.2.1"]);
+    assert_eq!(cleared(&wanted), [a, aaaa, txt]);
+    wanted.families.clear();
+    assert_eq!(cleared(&wanted), [a, txt]);
+}
+
+#[test]
 fn an_update_begins_with_what_must_still_be_true() {
     let place = Place::new("example.com", "www").unwrap();
     let now = Now::default();
