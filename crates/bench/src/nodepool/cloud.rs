@@ -30,7 +30,7 @@ pub struct Cloud {
 struct Shared {
     addresses: Mutex<Vec<(IpAddr, u64)>>,
     /// How many calls there were.
-    calls: Mutex<u64>,
+    calls: Mutex<u32>,
     /// When an address was last assigned.
     assigned: watch::Sender<Option<Instant>>,
 }
@@ -66,7 +66,7 @@ impl Cloud {
     }
 
     /// How many calls there were.
-    pub fn calls(&self) -> u64 {
+    pub fn calls(&self) -> u32 {
         *lock(&self.shared.calls)
     }
 

@@ -192,7 +192,14 @@ impl Scene {
                         listing = None;
                         Answer::Taken(Taken::Done)
                     }
-                    other => unreachable!("nothing is bought here: {other:?}"),
+                    Call::Check { .. }
+                    | Call::Detach { .. }
+                    | Call::Write
+                    | Call::Buy { .. }
+                    | Call::Enter { .. }
+                    | Call::Release { .. } => {
+                        unreachable!("the cloud does everything at once: {call:?}")
+                    }
                 };
                 let machine = &mut self.groups[group].pools[number].machine;
                 machine.answered(&call, answer, self.now);

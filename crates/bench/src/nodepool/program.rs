@@ -33,7 +33,7 @@ const POOLS: &str = "/apis/flipop.digitalocean.com/v1alpha1/namespaces/bench/flo
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// How many events are measured: each takes seconds.
-const EVENTS: usize = 20;
+const EVENTS: u32 = 20;
 
 /// How long nothing happens, to see what is asked then.
 const IDLE: Duration = Duration::from_mins(1);
@@ -96,7 +96,7 @@ async fn idle(server: &Mock, cloud: &Cloud) -> [Row; 2] {
     let (requests, calls) = (requests(server), cloud.calls());
     tokio::time::sleep(IDLE).await;
     let requests = count(self::requests(server) - requests);
-    let calls = Figure::Count((cloud.calls() - calls) as f64);
+    let calls = count(cloud.calls() - calls);
     [
         Row::new(
             "the controller: requests to the API server in an idle minute",
@@ -122,7 +122,7 @@ async fn events(
     let (mut waited, mut computed) = (Vec::new(), Vec::new());
     let before = (requests(server), cloud.calls());
     for event in 0..EVENTS {
-        let pool = event % size.pools;
+        let pool = usize::try_from(event)? % size.pools;
         let lost = size.home(pool, 0);
         let ip = address(pool, 0).to_string();
         until(|| node_of(server, pool, &ip) != Value::Null).await?;
@@ -142,9 +142,9 @@ async fn events(
         server.put(NODES, node(size, lost, true));
         until(|| waiting(server, pool, lost)).await?;
     }
-    let each = |count: f64| Figure::Count(count / EVENTS as f64);
+    let each = |all: u32| Figure::Count(f64::from(all) / f64::from(EVENTS));
     let requests = requests(server) - before.0;
-    let calls = (cloud.calls() - before.1) as f64;
+    let calls = cloud.calls() - before.1;
     let row = |name: &str, figure| Row::new(name, figure, Wanted::Nothing);
     let mut sorted = waited.clone();
     Ok(vec![
@@ -159,7 +159,7 @@ async fn events(
         ),
         row(
             "the controller: requests to the API server for a failure and a return",
-            each(requests as f64),
+            each(requests),
         ),
         row(
             "the controller: calls of the cloud for the same",
@@ -231,12 +231,12 @@ fn waiting(server: &Mock, pool: usize, node: usize) -> bool {
     names.is_some_and(|it| it.contains(&node_name(node).into()))
 }
 
-fn requests(server: &Mock) -> usize {
-    server.state().calls.len()
+fn requests(server: &Mock) -> u32 {
+    u32::try_from(server.state().calls.len()).unwrap_or(u32::MAX)
 }
 
-fn count(number: usize) -> Figure {
-    Figure::Count(number as f64)
+fn count(number: u32) -> Figure {
+    Figure::Count(number.into())
 }
 
 async fn until(condition: impl Fn() -> bool) -> Result<()> {

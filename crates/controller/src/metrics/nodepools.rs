@@ -280,7 +280,7 @@ fn number(count: impl TryInto<u64>) -> f64 {
 }
 
 /// What only grows. FLIPOP's names of these have no `_total` at their end, without which
-/// OpenMetrics knows no counter; and a gauge, which may go down, they are not.
+/// `OpenMetrics` knows no counter; and a gauge, which may go down, they are not.
 const COUNTED: MetricType = MetricType::Unknown;
 
 struct Writer<'a, 'b>(&'a mut DescriptorEncoder<'b>);

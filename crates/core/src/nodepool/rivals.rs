@@ -3,7 +3,10 @@
 //! Two pools that move one address would take it from each other for ever. So of those that
 //! list it, one keeps it, and the others are not followed until it stands in one list only.
 
-use std::{collections::BTreeMap, collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use jiff::Timestamp;
 

@@ -65,10 +65,10 @@ fn begin(place: &Place, now: &Now) -> Message {
 }
 
 /// The records of the families that are meant.
-pub(super) fn kinds(means: impl Fn(Family) -> bool) -> Vec<RecordType> {
+pub(super) fn kinds(is_meant: impl Fn(Family) -> bool) -> Vec<RecordType> {
     let all = [(Family::V4, RecordType::A), (Family::V6, RecordType::AAAA)];
-    let meant = all.into_iter().filter(|(family, _)| means(*family));
-    meant.map(|(_, kind)| kind).collect()
+    let own = all.into_iter().filter(|(family, _)| is_meant(*family));
+    own.map(|(_, kind)| kind).collect()
 }
 
 fn clear(update: &mut Message, place: &Place, kinds: &[RecordType]) {
