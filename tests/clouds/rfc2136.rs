@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use floe_core::ipam::families::Family;
 use floe_core::nodepool::cloud::Class;
 use floe_core::nodepool::records::RecordSet;
 use floe_providers::conformance::Deed;
@@ -49,6 +50,7 @@ fn wanted(label: &str, owner: &str, ip: &str) -> RecordSet {
         addresses: [ip.parse().unwrap()].into(),
         ttl: 60,
         owner: owner.to_owned(),
+        families: [Family::V4, Family::V6].into(),
     }
 }
 

@@ -14,8 +14,8 @@ use crate::tools::cargo;
 /// Options of the benchmarks.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to measure, and options: `floatip`, `cni`, `api`, `failover`, `floatip --only
-    /// pure`, `cni --quick`
+    /// What to measure, and options: `floatip`, `cni`, `api`, `failover`, `nodepool`,
+    /// `floatip --only pure`, `cni --quick`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -44,7 +44,7 @@ fn programs(name: &str) -> &'static [&'static [&'static str]] {
         // Alone, as it ships: built with others, it would get the features of
         // libraries that only they want.
         "cni" => &[&["floe-bench", "floe-agent"], &["floe-cni"]],
-        "api" => &[&["floe-bench", "floe-controller"]],
+        "api" | "nodepool" => &[&["floe-bench", "floe-controller"]],
         "failover" => &[
             &["floe-bench", "floe-controller", "floe-testbed"],
             &["floe-agent"],

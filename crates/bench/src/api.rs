@@ -154,6 +154,8 @@ async fn start(size: Size, folder: &Path, api: Api<'_>) -> Result<Controller> {
         log: &folder.join("floe-controller.log"),
         addresses: size.entries(),
         api,
+        arguments: &[],
+        environment: &[],
     };
     Controller::start(start).await
 }

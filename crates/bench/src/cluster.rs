@@ -86,6 +86,8 @@ impl Scene<'_> {
             log: &paths.root().join("floe-controller.log"),
             addresses: self.size.entries(),
             api: Api::Open,
+            arguments: &[],
+            environment: &[],
         };
         Controller::start(start).await
     }

@@ -23,6 +23,7 @@ mod cni;
 mod failover;
 mod filter;
 mod line;
+mod nodepool;
 mod program;
 mod scene;
 mod table;
@@ -78,6 +79,15 @@ enum Command {
         only: Option<failover::Part>,
         /// A round of each, and a tenth of the addresses, to try the benchmarks
         /// themselves
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Addresses of clouds on nodes: how long an event of a node takes to be decided
+    Nodepool {
+        /// Only one part
+        #[arg(long)]
+        only: Option<nodepool::Part>,
+        /// A tenth of everything, to try the benchmarks themselves
         #[arg(long)]
         quick: bool,
     },
@@ -138,6 +148,14 @@ fn run(command: &Command) -> Result<bool> {
                 failover::Effort::FULL
             };
             table.extend(failover::measure(only, effort)?);
+        }
+        Command::Nodepool { only, quick } => {
+            let size = if quick {
+                nodepool::Size::QUICK
+            } else {
+                nodepool::Size::FULL
+            };
+            table.extend(nodepool::measure(only, size)?);
         }
         Command::CniInGuest { rounds, asking } => {
             cni::measure_in_guest(rounds, asking)?;

@@ -49,6 +49,10 @@ pub struct Start<'a> {
     pub addresses: Value,
     /// How it answers people and tools.
     pub api: Api<'a>,
+    /// Other flags.
+    pub arguments: &'a [&'a str],
+    /// Variables of its environment.
+    pub environment: &'a [(&'a str, String)],
 }
 
 /// How a controller answers people and tools.
@@ -88,6 +92,8 @@ impl Controller {
             .arg(format!("--api-port={api}"))
             .arg(format!("--health-addr=127.0.0.1:{health}"))
             .args(start.api.flags())
+            .args(start.arguments)
+            .envs(start.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(log)?)

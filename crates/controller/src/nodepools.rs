@@ -9,7 +9,8 @@
 //!   server, status, annotate, tell: what is written and told
 //! ```
 //!
-//! - [`check`]: whether a specification can be followed, in FLIPOP's words.
+//! - [`check`]: whether a specification can be followed, in FLIPOP's words; [`rivalry`]: which
+//!   pools list an address that another one keeps.
 //!
 //! A fault of one pool stops no other: each has its own task, and one that breaks is begun
 //! anew. Only a leader acts; should two do it at once, versions of objects, and what the
@@ -31,7 +32,7 @@ use tracing::{error, info, warn};
 
 use self::{
     account::Accounts, annotate::Words, check::DnsPlan, clock::Clock, objects::Objects,
-    server::Server, tell::Teller, watches::Watches,
+    rivalry::Rivals, server::Server, tell::Teller, watches::Watches,
 };
 use crate::{
     events::Events,
@@ -49,6 +50,7 @@ mod facts;
 mod names;
 mod objects;
 mod recordset;
+mod rivalry;
 mod server;
 mod sight;
 mod status;
@@ -93,6 +95,8 @@ struct Shared {
     clock: Clock,
     /// The uid of the cluster.
     cluster: String,
+    /// The pools that list an address of another one.
+    rivals: watch::Sender<Rivals>,
 }
 
 impl Shared {
@@ -173,6 +177,7 @@ impl Steward {
             metrics,
             clock,
             cluster,
+            rivals: watch::Sender::default(),
         });
         let mut crew = Crew::default();
         let annotating = annotate::run(server, said);
@@ -224,6 +229,10 @@ impl Crew {
     ) {
         let (mut pool_changes, mut set_changes) = (pools.changes(), record_sets.changes());
         loop {
+            // Before anybody begins with, or hears of, a list that others have too.
+            if let Some(all) = pools.all() {
+                rivalry::settle(&all, &shared.registry, &shared.rivals);
+            }
             let again = [
                 assign(&mut self.pools, &mut self.tasks, pools, |id, object| {
                     worker::run(Arc::clone(shared), id, object)

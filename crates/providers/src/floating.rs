@@ -13,6 +13,10 @@ pub trait FloatingIps: Send + Sync {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
+    /// A node has this server. Where the same server can be written in several ways, lists
+    /// write it in this one from now on.
+    fn introduce(&self, _server: &str) {}
+
     /// All addresses of the account, in as few calls as the cloud allows.
     fn list(&self) -> Reply<'_, Vec<Listed>>;
 

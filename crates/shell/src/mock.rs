@@ -3,7 +3,8 @@
 //!
 //! Paths are those of the API: a collection can be named with or without its
 //! namespace (`/api/v1/namespaces/ns/pods` or `/api/v1/pods`), and lists and
-//! watches of the latter show the objects of all namespaces.
+//! watches of the latter show the objects of all namespaces. Selectors of labels are
+//! followed, those of fields are not.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +22,8 @@ use axum::{
     body::Body,
     http::{Method, Request, Response, StatusCode},
 };
-use futures::channel::mpsc::{UnboundedSender, unbounded};
+use floe_core::nodepool::matching::Selector;
+use futures::channel::mpsc::unbounded;
 use kube::{Client, client};
 use serde_json::{Value, json};
 use tower::service_fn;
@@ -29,9 +31,11 @@ use tower::service_fn;
 pub use fault::Fault;
 use fault::{Faults, Reply};
 use place::Place;
+use watcher::{Change, Watcher};
 
 mod fault;
 mod place;
+mod watcher;
 mod write;
 
 /// The server; all clones are the same one.
@@ -44,8 +48,8 @@ pub struct State {
     version: u64,
     /// By the path of the collection without namespace, then by namespace and name.
     objects: BTreeMap<String, BTreeMap<(String, String), Value>>,
-    /// By the path of the collection: version, namespace and event.
-    history: BTreeMap<String, Vec<(u64, String, Value)>>,
+    /// By the path of the collection.
+    history: BTreeMap<String, Vec<Change>>,
     watchers: Vec<Watcher>,
     /// The versions before this one are forgotten.
     compacted: u64,
@@ -65,13 +69,6 @@ pub struct State {
     pub calls: Vec<String>,
 }
 
-/// Somebody who watches, and the version that it goes on from.
-struct Watcher {
-    place: Place,
-    from: u64,
-    sender: UnboundedSender<io::Result<Vec<u8>>>,
-}
-
 /// All objects as they were once, with the version of that moment.
 #[derive(Clone)]
 pub struct Snapshot {
@@ -89,15 +86,28 @@ impl Server {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap();
                 let uri = parts.uri.to_string();
-                let reply = server.state().answer(&parts.method, &uri, &body);
-                match reply {
-                    Reply::Answer(answer) => Ok(answer),
-                    Reply::Broken => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
-                    Reply::Never => std::future::pending().await,
-                }
+                server.respond(&parts.method, &uri, &body).await
             }
         });
         Client::new(service, "default")
+    }
+
+    /// What the server answers, for those who bring requests by themselves.
+    ///
+    /// # Errors
+    /// When a fault, or a server that is down, breaks the connection.
+    pub async fn respond(
+        &self,
+        method: &Method,
+        uri: &str,
+        body: &[u8],
+    ) -> io::Result<Response<Body>> {
+        let reply = self.state().answer(method, uri, body);
+        match reply {
+            Reply::Answer(answer) => Ok(answer),
+            Reply::Broken => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+            Reply::Never => std::future::pending().await,
+        }
     }
 
     /// What the server has; nobody is answered as long as the guard lives.
@@ -244,22 +254,21 @@ impl State {
         let key = (text(&meta["namespace"]), text(&meta["name"]));
         assert!(!key.1.is_empty(), "an object needs a name");
         let objects = self.objects.entry(place.collection.clone()).or_default();
-        let old = objects.get(&key).map(|old| old["metadata"]["uid"].clone());
-        let kind = if old.is_some() { "MODIFIED" } else { "ADDED" };
         if meta["uid"].is_null() {
+            let old = objects.get(&key).map(|old| old["metadata"]["uid"].clone());
             meta["uid"] = old.unwrap_or_else(|| json!(format!("uid-{version}")));
         }
         meta["resourceVersion"] = json!(format!("{}{version}", self.version_prefix));
-        objects.insert(key.clone(), object.clone());
-        self.tell(place, &key.0, kind, &object);
+        let before = objects.insert(key.clone(), object.clone());
+        self.tell(place, key.0, before, Some(object.clone()));
         object
     }
 
     fn remove(&mut self, place: &Place, key: &(String, String)) {
         let objects = self.objects.get_mut(&place.collection).unwrap();
-        let mut object = objects.remove(key).unwrap();
-        object["metadata"]["resourceVersion"] = json!(self.next().to_string());
-        self.tell(place, &key.0, "DELETED", &object);
+        let object = objects.remove(key).unwrap();
+        self.next();
+        self.tell(place, key.0.clone(), Some(object), None);
     }
 
     /// The first is 2: an empty list has version 1, and a watch that goes on from there
@@ -269,18 +278,28 @@ impl State {
         self.version
     }
 
-    fn tell(&mut self, place: &Place, namespace: &str, kind: &str, object: &Value) {
-        let event = json!({ "type": kind, "object": object });
-        let line = line(&event);
-        let version = self.version;
+    fn tell(
+        &mut self,
+        place: &Place,
+        namespace: String,
+        before: Option<Value>,
+        after: Option<Value>,
+    ) {
+        let change = Change {
+            version: self.version,
+            namespace,
+            before,
+            after,
+        };
         self.watchers.retain(|watcher| {
             watcher.place.collection != place.collection
-                || !watcher.place.shows(namespace)
-                || version <= watcher.from
-                || watcher.sender.unbounded_send(Ok(line.clone())).is_ok()
+                || watcher.event(&change).is_none_or(|event| {
+                    let sent = watcher.sender.unbounded_send(Ok(line(&event)));
+                    sent.is_ok()
+                })
         });
         let history = self.history.entry(place.collection.clone()).or_default();
-        history.push((self.version, namespace.to_owned(), event));
+        history.push(change);
     }
 
     fn answer(&mut self, method: &Method, uri: &str, body: &[u8]) -> Reply {
@@ -288,7 +307,7 @@ impl State {
         if self.down {
             return Reply::Broken;
         }
-        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let (path, _) = uri.split_once('?').unwrap_or((uri, ""));
         let after = match self.faults.next(method, path) {
             None => None,
             Some(Fault::Refuse(status)) => return Reply::Answer(failure(status)),
@@ -302,7 +321,7 @@ impl State {
             }
         };
         let answer = if method == Method::GET {
-            self.read(path, query)
+            self.read(path, uri)
         } else if let Some(status) = self.refuse_writes {
             failure(status)
         } else {
@@ -311,7 +330,7 @@ impl State {
         after.unwrap_or(Reply::Answer(answer))
     }
 
-    fn read(&mut self, path: &str, query: &str) -> Response<Body> {
+    fn read(&mut self, path: &str, uri: &str) -> Response<Body> {
         if let Some(status) = self.refuse_reads {
             return failure(status);
         }
@@ -319,10 +338,6 @@ impl State {
             return success(answer);
         }
         let place = Place::of(path);
-        let parameter = |name: &str| {
-            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-            pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
-        };
         if let Some(name) = &place.name {
             return match self.get(&place, name) {
                 Some(object) if place.subresource.is_none() => success(object),
@@ -332,36 +347,42 @@ impl State {
         if place.collection.is_empty() {
             return refusal(404, "NotFound");
         }
-        if parameter("watch") == Some("true") {
-            let from = parameter("resourceVersion").unwrap().parse().unwrap();
-            return self.watch(place, from);
+        let parameters = place::parameters(uri);
+        let selector = place::selector(&parameters);
+        if parameters.get("watch").is_some_and(|it| it == "true") {
+            let from = parameters["resourceVersion"].parse().unwrap();
+            return self.watch(place, selector, from);
         }
+        let mut items = self.list(&place);
+        items.retain(|object| place::selects(&selector, object));
         success(&json!({
             "kind": "List", "apiVersion": "v1",
             "metadata": { "resourceVersion": self.version.max(1).to_string() },
-            "items": self.list(&place),
+            "items": items,
         }))
     }
 
-    fn watch(&mut self, place: Place, from: u64) -> Response<Body> {
+    fn watch(&mut self, place: Place, selector: Selector, from: u64) -> Response<Body> {
         let (sender, receiver) = unbounded();
+        let watcher = Watcher {
+            place,
+            selector,
+            from,
+            sender,
+        };
         if from < self.compacted {
             let gone = json!({ "type": "ERROR", "object": {
                 "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old",
             } });
-            sender.unbounded_send(Ok(line(&gone))).unwrap();
+            let sent = watcher.sender.unbounded_send(Ok(line(&gone)));
+            sent.unwrap();
         } else {
-            let history = self.history.get(&place.collection).into_iter().flatten();
-            for (version, namespace, event) in history {
-                if *version > from && place.shows(namespace) {
-                    sender.unbounded_send(Ok(line(event))).unwrap();
-                }
+            let collection = &watcher.place.collection;
+            let history = self.history.get(collection).into_iter().flatten();
+            for event in history.filter_map(|change| watcher.event(change)) {
+                watcher.sender.unbounded_send(Ok(line(&event))).unwrap();
             }
-            self.watchers.push(Watcher {
-                place,
-                from,
-                sender,
-            });
+            self.watchers.push(watcher);
         }
         Response::new(Body::from_stream(receiver))
     }

@@ -1,5 +1,6 @@
 //! Route 53.
 
+use floe_core::ipam::families::Family;
 use floe_core::nodepool::cloud::Class;
 use floe_core::nodepool::records::RecordSet;
 use floe_providers::conformance::names::{self, Record, Zones};
@@ -72,6 +73,7 @@ impl Hosted {
             addresses: [ip.parse().unwrap()].into(),
             ttl: 60,
             owner: owner.to_owned(),
+            families: [Family::V4, Family::V6].into(),
         }
     }
 }

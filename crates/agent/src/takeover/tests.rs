@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use axum::http::Method;
+use floe_api::labels;
 use floe_core::node::state::{Attached, PodId, State};
 use floe_shell::{
     mock::{Fault, Server},
@@ -198,7 +199,7 @@ fn state(pod: Option<PodId>, ips: &[&str]) -> State {
 fn record(ip: &str, pod: &str, uid: &str, node: &str) -> Value {
     json!({
         "apiVersion": "galaxy.k8s.io/v1alpha1", "kind": "FloatingIP",
-        "metadata": { "name": ip },
+        "metadata": { "name": ip, "labels": { (labels::NODE): labels::node_value(node) } },
         "spec": {
             "key": format!("sts_default_web_{pod}"),
             "attribute": json!({ "NodeName": node, "Uid": uid }).to_string(),

@@ -178,6 +178,7 @@ impl Collector for Book {
         let ips = || pools().flat_map(|(id, pool)| pool.ips.iter().map(move |ip| (id, pool, ip)));
         let mut out = Writer(&mut encoder);
         out.family(
+            MetricType::Gauge,
             "node_status",
             "Nodes that wait for an address, and addresses that a server has",
             pools().flat_map(|(id, pool)| {
@@ -194,17 +195,20 @@ impl Collector for Book {
             }),
         )?;
         out.family(
+            COUNTED,
             "ip_assignments",
             "How often an address was assigned",
             ips().map(|(id, pool, ip)| (of_ip(id, pool, ip), number(ip.assignments))),
         )?;
         out.family(
+            COUNTED,
             "ip_assignment_errors",
             "How often an assignment of an address failed",
             ips().map(|(id, pool, ip)| (of_ip(id, pool, ip), number(ip.errors))),
         )?;
         let owned = ips().filter(|(_, _, ip)| !ip.provider_id.is_empty());
         out.family(
+            MetricType::Gauge,
             "ip_node",
             "The server and the node that have an address",
             owned.map(|(id, pool, ip)| {
@@ -216,6 +220,7 @@ impl Collector for Book {
         )?;
         let enabled = ips().filter(|(_, _, ip)| ip.state != "disabled");
         out.family(
+            MetricType::Gauge,
             "ip_state",
             "The state of an address",
             enabled.map(|(id, pool, ip)| {
@@ -225,6 +230,7 @@ impl Collector for Book {
             }),
         )?;
         out.family(
+            MetricType::Gauge,
             "unfulfilled_ips",
             "How many addresses a pool lacks",
             pools().map(|(id, pool)| (of_pool(id, pool), number(pool.unfulfilled))),
@@ -273,20 +279,23 @@ fn number(count: impl TryInto<u64>) -> f64 {
     count.try_into().unwrap_or(u64::MAX) as f64
 }
 
+/// What only grows. FLIPOP's names of these have no `_total` at their end, without which
+/// `OpenMetrics` knows no counter; and a gauge, which may go down, they are not.
+const COUNTED: MetricType = MetricType::Unknown;
+
 struct Writer<'a, 'b>(&'a mut DescriptorEncoder<'b>);
 
 impl Writer<'_, '_> {
     fn family(
         &mut self,
+        kind: MetricType,
         name: &str,
         help: &str,
         values: impl IntoIterator<Item = (Labels, f64)>,
     ) -> fmt::Result {
         let name = format!("flipop_floatingippoolcontroller_{name}");
         let help = format!("{help}.");
-        let mut family: MetricEncoder<'_> =
-            self.0
-                .encode_descriptor(&name, &help, None, MetricType::Gauge)?;
+        let mut family: MetricEncoder<'_> = self.0.encode_descriptor(&name, &help, None, kind)?;
         for (labels, value) in values {
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }

@@ -3,11 +3,18 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use floe_core::nodepool::cloud::{Class, Listed, Refusal};
+use floe_core::{
+    ipam::families::Family,
+    nodepool::{
+        cloud::{Class, Listing, Refusal, Taken},
+        records::family_of,
+    },
+};
 use floe_providers::floating::FloatingIps;
 use tokio::{
     sync::{Semaphore, watch},
@@ -34,13 +41,18 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// How long to keep still when a cloud does not say it.
 const STILL: Duration = Duration::from_secs(1);
 
+/// How long a server that was given an address belongs to that pool, where addresses push
+/// each other off: machines go by lists of the last seconds, and a cloud may take a while
+/// to list what it has done.
+const SEATED: Duration = Duration::from_secs(30);
+
 /// A list of the account.
 #[derive(Clone, Debug)]
 pub struct Heard {
     /// When it was asked for: what was done later is not in it.
     pub begun: Instant,
     /// The addresses.
-    pub all: Arc<Vec<Listed>>,
+    pub all: Arc<Listing>,
 }
 
 /// On whose behalf a call is made, for metrics.
@@ -164,6 +176,9 @@ struct Desk {
     asked: watch::Sender<u64>,
     /// The number of the last list, and what came of it.
     answers: watch::Sender<(u64, Option<Result<Heard, Refusal>>)>,
+    /// Who gives an address to which server, of which family, and until when nobody else
+    /// may: lists do not show it sooner.
+    seats: Mutex<BTreeMap<(String, Family), (Id, Instant)>>,
 }
 
 impl Account {
@@ -174,6 +189,7 @@ impl Account {
             begun: Mutex::default(),
             asked: watch::Sender::new(0),
             answers: watch::Sender::new((0, None)),
+            seats: Mutex::default(),
         });
         let lister = Arc::clone(&desk);
         let task = tokio::spawn(async move { lister.list_when_asked().await });
@@ -214,6 +230,32 @@ impl Account {
         }
     }
 
+    /// Puts an address on a server. Where a second one would push the first off without a
+    /// word, pools take turns at a server.
+    pub async fn assign(
+        &self,
+        caller: &Caller,
+        ip: IpAddr,
+        server: &str,
+    ) -> Result<Taken, Refusal> {
+        let assign = self.desk.ips.assign(ip, server);
+        if !self.desk.ips.capabilities().displaces {
+            return self.call("AssignIP", caller, assign).await;
+        }
+        let seat = (server.to_owned(), family_of(ip));
+        self.desk.take_seat(&seat, &caller.id)?;
+        let outcome = self.call("AssignIP", caller, assign).await;
+        let is_refused = matches!(&outcome, Err(it) if it.class != Class::Unclear);
+        let mut seats = lock(&self.desk.seats);
+        if is_refused {
+            seats.remove(&seat);
+        } else {
+            let until = Instant::now() + SEATED;
+            seats.insert(seat, (caller.id.clone(), until));
+        }
+        outcome
+    }
+
     /// Makes a call, if the cloud has not asked to keep still.
     pub async fn call<T>(
         &self,
@@ -226,6 +268,23 @@ impl Account {
 }
 
 impl Desk {
+    fn take_seat(&self, seat: &(String, Family), pool: &Id) -> Result<(), Refusal> {
+        let now = Instant::now();
+        let mut seats = lock(&self.seats);
+        seats.retain(|_, (_, until)| *until > now);
+        if let Some((other, _)) = seats.get(seat)
+            && other != pool
+        {
+            let Id { namespace, name } = other;
+            let words = format!("FloatingIPPool {namespace}/{name} gives it another address");
+            return Err(Refusal::new(Class::ServerTaken, words));
+        }
+        // Nobody hears how a call ends whose pool is gone.
+        let until = now + PATIENCE + SEATED;
+        seats.insert(seat.clone(), (pool.clone(), until));
+        Ok(())
+    }
+
     fn ask(&self, number: u64) {
         self.asked.send_if_modified(|asked| {
             let is_new = *asked < number;
@@ -255,7 +314,7 @@ impl Desk {
             let listed = self.pace.call("ListIPs", None, self.ips.list()).await;
             let answer = listed.map(|all| Heard {
                 begun,
-                all: Arc::new(all),
+                all: Arc::new(all.into_iter().collect()),
             });
             self.answers.send_replace((number, Some(answer)));
         }

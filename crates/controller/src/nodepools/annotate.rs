@@ -37,7 +37,7 @@ pub struct Word {
     pub ips: BTreeSet<IpAddr>,
     /// What it has given to which node.
     pub given: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// What the annotations of nodes say, as far as the pool has seen them.
+    /// What the annotations of nodes say, as far as that is news to the pool.
     pub seen: BTreeMap<String, Notes>,
 }
 
@@ -123,7 +123,8 @@ impl Annotator {
     async fn annotate(&mut self, nodes: BTreeSet<String>) {
         for node in nodes {
             let wanted = self.wanted(&node);
-            if self.present.get(&node) == Some(&wanted) {
+            // Nothing was told of nodes that say nothing.
+            if *self.present.get(&node).unwrap_or(&Notes::default()) == wanted {
                 continue;
             }
             match self.server.annotate(&node, &wanted).await {

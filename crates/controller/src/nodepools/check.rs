@@ -7,8 +7,13 @@ use floe_api::flipop::{
     pool::{DEFAULT_TTL, FloatingIPPoolSpec},
     records::NodeDNSRecordSetSpec,
 };
-use floe_core::nodepool::matching::{Rule, Selector, Toleration};
+use floe_core::nodepool::{
+    matching::{Rule, Selector, Toleration},
+    rivals::Rival,
+};
 use floe_providers::{floating::FloatingIps, names::Dns, registry::Registry};
+
+use super::objects::Id;
 
 /// Why a specification cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +143,14 @@ pub fn pool(spec: &FloatingIPPoolSpec, registry: &Registry) -> Result<PoolPlan, 
         selection: selection(&spec.rule),
         dns,
     })
+}
+
+/// Another pool keeps an address of this one.
+pub fn rival(rival: &Rival<Id>) -> Fault {
+    let Rival { ip, keeper } = rival;
+    let Id { namespace, name } = keeper;
+    let message = format!("ips: {ip} belongs to FloatingIPPool {namespace}/{name}");
+    fault("AddressInOtherPool", message)
 }
 
 /// Whether a record set can be followed.

@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use floe_api::flipop::{ALL_ANNOTATION, IPV4_ANNOTATION, IPV6_ANNOTATION};
-use floe_core::nodepool::matching::{NodeFacts, PodFacts, Taint};
+use floe_core::nodepool::{
+    census::Entry,
+    matching::{NodeFacts, PodFacts, Taint},
+};
 use k8s_openapi::{
     api::core::v1::{Node, Pod},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -18,6 +21,18 @@ pub struct NodeView {
     pub addresses: Vec<(String, String)>,
     /// What its annotations say.
     pub notes: Notes,
+}
+
+impl Entry for NodeView {
+    fn place(&self) -> &str {
+        self.facts.place()
+    }
+}
+
+impl AsRef<NodeFacts> for NodeView {
+    fn as_ref(&self) -> &NodeFacts {
+        &self.facts
+    }
 }
 
 /// The annotations of a node about the addresses that pools have given it.

@@ -163,6 +163,12 @@ impl Cloud {
                 return Err(Refusal::new(Class::ServerTaken, "it has one already"));
             }
         }
+        if self.capabilities.displaces {
+            let others = self.addresses.values_mut();
+            for other in others.filter(|it| target.is_some() && it.server == target) {
+                other.server = None;
+            }
+        }
         let slow = self.slow;
         self.orders += 1;
         let handle = self.orders.to_string();

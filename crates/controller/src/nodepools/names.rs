@@ -6,10 +6,13 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use floe_core::nodepool::{
-    cloud::Refusal,
-    records::{self, RecordSet},
-    retry::{Tries, after},
+use floe_core::{
+    ipam::families::Family,
+    nodepool::{
+        cloud::Refusal,
+        records::{self, RecordSet, family_of},
+        retry::{Tries, after},
+    },
 };
 use jiff::Timestamp;
 
@@ -27,6 +30,10 @@ pub struct Keeper {
     /// Since when something else is wanted.
     changed: Option<Timestamp>,
     applied: Option<(RecordSet, Timestamp)>,
+    /// The families that whoever asks for the name speaks of.
+    families: BTreeSet<Family>,
+    /// Those of which records may stand there that this name was given.
+    written: BTreeSet<Family>,
     busy: bool,
     tries: Tries,
     trouble: Option<Refusal>,
@@ -55,6 +62,8 @@ impl Keeper {
             wanted: None,
             changed: None,
             applied: None,
+            families: BTreeSet::new(),
+            written: BTreeSet::new(),
             busy: false,
             tries: Tries::default(),
             trouble: None,
@@ -69,6 +78,18 @@ impl Keeper {
     /// The specification may have changed, but not the name.
     pub fn configure(&mut self, plan: DnsPlan) {
         self.plan = plan;
+    }
+
+    /// An earlier process has made it say these.
+    pub fn has_said<'a>(&mut self, addresses: impl IntoIterator<Item = &'a String>) {
+        let addresses = addresses.into_iter().filter_map(|it| it.parse().ok());
+        self.written.extend(addresses.map(family_of));
+    }
+
+    /// The families that it is about. Records of another one, that it was never given, are
+    /// somebody else's.
+    pub fn about(&mut self, families: BTreeSet<Family>) {
+        self.families = families;
     }
 
     /// The addresses that it shall say; none as long as they are not known.
@@ -97,6 +118,7 @@ impl Keeper {
         self.busy = false;
         match outcome {
             Ok(()) => {
+                self.written = set.addresses.iter().map(|ip| family_of(*ip)).collect();
                 self.applied = Some((set, now));
                 self.tries = Tries::default();
                 self.trouble = None;
@@ -121,7 +143,7 @@ impl Keeper {
         }
         match (self.set(), &self.applied) {
             (None, _) => Standing::Nothing,
-            (Some(wanted), Some((applied, _))) if *applied == wanted => {
+            (Some(wanted), Some((applied, _))) if is_same(applied, &wanted) => {
                 Standing::Current(wanted.addresses.len())
             }
             (Some(_), _) => Standing::Waiting,
@@ -141,16 +163,23 @@ impl Keeper {
             addresses: self.wanted.clone()?,
             ttl: self.plan.ttl,
             owner: self.owner.clone(),
+            families: self.families.union(&self.written).copied().collect(),
         })
     }
 
     fn due(&self, set: &RecordSet) -> Option<Timestamp> {
         let by_content = match &self.applied {
-            Some((applied, at)) if applied == set => Some(after(*at, BELIEVED)),
+            Some((applied, at)) if is_same(applied, set) => Some(after(*at, BELIEVED)),
             Some(_) | None => self.changed.map(|at| after(at, self.moment)),
         };
         by_content.max(self.tries.next)
     }
+}
+
+/// Whether a name says the same, whatever else it might have been about.
+fn is_same(one: &RecordSet, other: &RecordSet) -> bool {
+    let said = |it: &RecordSet| (it.addresses.clone(), it.ttl, it.owner.clone());
+    said(one) == said(other)
 }
 
 #[cfg(test)]
@@ -200,6 +229,26 @@ mod tests {
         assert_eq!(keeper.poll(at(9)), None);
         keeper.want(Some(&ips(&[])), at(9));
         assert_eq!(keeper.poll(at(10)).unwrap().addresses, ips(&[]));
+    }
+
+    #[test]
+    fn a_family_belongs_to_it_as_long_as_it_has_or_had_addresses_of_it() {
+        let mut keeper = keeper(false);
+        keeper.about([Family::V4].into());
+        keeper.want(Some(&ips(&[1])), at(0));
+        let set = keeper.poll(at(1)).unwrap();
+        assert!(set.keeps(Family::V4) && !set.keeps(Family::V6));
+        keeper.ended(set, Ok(()), at(1));
+        // It had addresses of both, and has been given one of IPv4 only since.
+        keeper.has_said(&["2001:db8::1".to_owned()]);
+        keeper.want(Some(&ips(&[2])), at(2));
+        let set = keeper.poll(at(3)).unwrap();
+        assert!(set.keeps(Family::V6));
+        keeper.ended(set, Ok(()), at(3));
+        assert_eq!(keeper.standing(), Standing::Current(1));
+        assert_eq!(keeper.poll(at(9)), None);
+        keeper.want(Some(&ips(&[3])), at(10));
+        assert!(!keeper.poll(at(11)).unwrap().keeps(Family::V6));
     }
 
     #[test]

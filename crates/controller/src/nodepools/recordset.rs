@@ -3,16 +3,25 @@
 //! Nothing is written before nodes and pods were listed once, so that a restart never
 //! empties a name; node events that come together are one write.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use floe_api::flipop::{
     ACCEPTED, PUBLISHED,
     records::{AddressFamily, NodeDNSRecordSet, NodeDNSRecordSetStatus},
 };
-use floe_core::nodepool::{
-    cloud::Refusal,
-    records::{NodeAddresses, RecordSet},
-    retry::after,
+use floe_core::{
+    ipam::families::Family,
+    nodepool::{
+        cloud::Refusal,
+        pool::Server,
+        records::{NodeAddresses, RecordSet},
+        retry::after,
+    },
 };
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
@@ -28,7 +37,7 @@ use super::{
     names::{Keeper, Standing},
     objects::{Id, newest},
     server::Failure,
-    sight::Sight,
+    sight::{Judged, Looked, Sight},
     status::{self, Verdict, whole},
 };
 use crate::metrics::RecordFigures;
@@ -114,6 +123,8 @@ struct Running {
     plan: RecordsPlan,
     sight: Sight,
     keeper: Keeper,
+    /// As they were seen last, by server.
+    nodes: BTreeMap<Server, Judged>,
     /// Fitting nodes that have no address of the kind.
     without: Vec<String>,
 }
@@ -189,10 +200,14 @@ impl Worker {
             running.plan = plan;
             return;
         }
+        let mut keeper = keeper(&plan.dns);
+        let status = self.object.status.iter();
+        keeper.has_said(status.flat_map(|it| &it.addresses));
         let running = Running {
             sight: Sight::new(&self.shared.watches, &plan.selection),
-            keeper: keeper(&plan.dns),
+            keeper,
             plan,
+            nodes: BTreeMap::new(),
             without: Vec::new(),
         };
         self.course = Course::Running(Box::new(running));
@@ -347,9 +362,18 @@ impl Worker {
 impl Running {
     /// Tells the keeper which addresses there are, once that is known.
     fn look(&mut self, object: &NodeDNSRecordSet, now: Timestamp) {
-        let Some(judged) = self.sight.judge(&self.plan.rule) else {
-            return;
-        };
+        match self.sight.look(&self.plan.rule) {
+            None => return,
+            Some(Looked::All(judged)) => self.nodes = judged,
+            Some(Looked::Changed(judged)) => {
+                for (server, it) in judged {
+                    match it {
+                        Some(it) => self.nodes.insert(server, it),
+                        None => self.nodes.remove(&server),
+                    };
+                }
+            }
+        }
         let kind = object.spec.address_type();
         let wants = |ip: &IpAddr| {
             object.spec.wants(if ip.is_ipv4() {
@@ -360,7 +384,7 @@ impl Running {
         };
         let mut addresses = BTreeSet::new();
         let mut without = Vec::new();
-        for it in judged.values().filter(|it| it.seen.unfit.is_none()) {
+        for it in self.nodes.values().filter(|it| it.seen.unfit.is_none()) {
             let notes = &it.node.notes;
             let own = kind.of(&NodeAddresses {
                 status: it.node.addresses.clone(),
@@ -377,6 +401,13 @@ impl Running {
             warn!(reason = "NodeWithoutAddress", nodes = ?without, "nodes without an address for DNS");
         }
         self.without = without;
+        let wanted = [
+            (AddressFamily::IPv4, Family::V4),
+            (AddressFamily::IPv6, Family::V6),
+        ];
+        let wanted = wanted.into_iter().filter(|(it, _)| object.spec.wants(*it));
+        self.keeper
+            .about(wanted.map(|(_, family)| family).collect());
         self.keeper.want(Some(&addresses), now);
     }
 

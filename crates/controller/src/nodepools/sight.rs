@@ -6,7 +6,8 @@ use std::{
 };
 
 use floe_core::nodepool::{
-    matching::{NodeFacts, PodFacts, Rule},
+    census::{Census, Field, Glance, News},
+    matching::{PodFacts, Rule},
     pool::{Seen, Server},
 };
 use tokio::sync::watch;
@@ -27,6 +28,18 @@ pub struct Sight {
     dead: watch::Receiver<BTreeSet<String>>,
     /// They tell as long as somebody has them.
     _witnesses: Arc<Witnesses>,
+    /// What was seen already, and by which rule.
+    glance: Glance,
+    rule: Option<Rule>,
+}
+
+/// What is new. Who has no server is left out.
+pub enum Looked {
+    /// All nodes, by server: who is not in it is gone.
+    All(BTreeMap<Server, Judged>),
+    /// Only those about which something may have changed; none when no node has that
+    /// server any more.
+    Changed(BTreeMap<Server, Option<Judged>>),
 }
 
 /// A node, and why it does not fit if it does not.
@@ -54,6 +67,8 @@ impl Sight {
             pods,
             dead: witnesses.dead(),
             _witnesses: witnesses,
+            glance: Glance::default(),
+            rule: None,
         }
     }
 
@@ -80,46 +95,54 @@ impl Sight {
         }
     }
 
-    /// All nodes that have a server, by it; none before everything was listed once.
-    pub fn judge(&self, rule: &Rule) -> Option<BTreeMap<Server, Judged>> {
-        let nodes = self.nodes.all()?;
-        let pods = match &self.pods {
-            Some((feed, _)) => feed.all()?,
-            None => BTreeMap::new(),
-        };
-        let mut by_node = BTreeMap::<&str, Vec<&PodFacts>>::new();
-        for pod in pods.values() {
-            by_node.entry(&pod.node).or_default().push(pod);
+    /// What is new since the last look; none before everything was listed once.
+    pub fn look(&mut self, rule: &Rule) -> Option<Looked> {
+        if self.rule.as_ref() != Some(rule) {
+            self.glance.reset();
+            self.rule = Some(rule.clone());
         }
-        let dead = self.dead.borrow();
-        let mut judged = BTreeMap::<Server, Judged>::new();
-        for node in nodes.into_values() {
-            let facts = &node.facts;
-            if facts.provider_id.is_empty() {
-                continue;
-            }
-            let own = by_node.get(facts.name.as_str());
-            let own = own.into_iter().flatten().copied();
-            let unfit = if dead.contains(&facts.name) {
-                let facts = NodeFacts {
-                    unreachable: true,
-                    ..facts.clone()
-                };
-                rule.unfit(&facts, own)
-            } else {
-                rule.unfit(facts, own)
+        let Self {
+            nodes,
+            pods,
+            dead,
+            glance,
+            ..
+        } = self;
+        let dead = dead.borrow();
+        nodes.look(|nodes| {
+            let mut judge = |pods: Option<&Census<PodFacts>>| {
+                let dead = &dead;
+                judge(&Field { nodes, pods, dead }, rule, glance)
             };
-            let seen = Seen {
-                name: facts.name.clone(),
-                unfit,
-            };
-            let server = facts.provider_id.clone();
-            // Two nodes of one server: an old object and the one that took its place.
-            let taken = judged.get(&server);
-            if taken.is_none_or(|it| it.seen.unfit.is_some()) {
-                judged.insert(server, Judged { node, seen });
+            match pods {
+                Some((pods, _)) => pods.look(|pods| judge(Some(pods))),
+                None => Some(judge(None)),
             }
-        }
-        Some(judged)
+        })?
+    }
+}
+
+fn judge(field: &Field<'_, NodeView>, rule: &Rule, glance: &mut Glance) -> Looked {
+    let judge = |server: &Server| {
+        let (node, seen) = field.judge(rule, server)?;
+        let node = Arc::clone(node);
+        Some(Judged { node, seen })
+    };
+    match glance.look(field) {
+        News::All => Looked::All(
+            field
+                .servers()
+                .filter_map(|server| Some((server.clone(), judge(server)?)))
+                .collect(),
+        ),
+        News::Of(servers) => Looked::Changed(
+            servers
+                .into_iter()
+                .map(|server| {
+                    let judged = judge(&server);
+                    (server, judged)
+                })
+                .collect(),
+        ),
     }
 }

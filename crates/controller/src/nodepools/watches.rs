@@ -10,8 +10,14 @@ use std::{
     time::Duration,
 };
 
-use floe_core::nodepool::matching::PodFacts;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use floe_core::nodepool::{
+    census::{Census, Entry, Key},
+    matching::PodFacts,
+};
+use k8s_openapi::{
+    api::core::v1::{Node, Pod},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, Client, Resource,
     runtime::watcher::{Config, Event},
@@ -70,8 +76,8 @@ struct Table<T> {
 }
 
 struct Rows<T> {
-    known: BTreeMap<Id, Arc<T>>,
-    listed: Option<BTreeSet<Id>>,
+    census: Census<T>,
+    listed: Option<BTreeSet<Key>>,
     complete: bool,
 }
 
@@ -146,17 +152,17 @@ impl<T: Send + Sync + 'static> Feed<T> {
         self.table.changes.subscribe()
     }
 
-    /// Everything, once the first list is in.
-    pub fn all(&self) -> Option<BTreeMap<Id, Arc<T>>> {
+    /// Looks at everything, once the first list is in. Nobody else can meanwhile.
+    pub fn look<R>(&self, at: impl FnOnce(&Census<T>) -> R) -> Option<R> {
         let rows = self.table.lock();
-        rows.complete.then(|| rows.known.clone())
+        rows.complete.then(|| at(&rows.census))
     }
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
         let rows = Rows {
-            known: BTreeMap::new(),
+            census: Census::default(),
             listed: None,
             complete: false,
         };
@@ -167,10 +173,10 @@ impl<T> Default for Table<T> {
     }
 }
 
-impl<T: PartialEq> Table<T> {
+impl<T: Entry> Table<T> {
     /// Notes an event; whoever has left is handed back, and stays until
     /// [`Table::settle`].
-    fn enter<K: Resource>(&self, event: Event<K>, view: impl FnOnce(K) -> T) -> Vec<Id> {
+    fn enter<K: Resource>(&self, event: Event<K>, view: impl FnOnce(K) -> T) -> Vec<Key> {
         let (changed, left) = {
             let mut rows = self.lock();
             match event {
@@ -179,20 +185,20 @@ impl<T: PartialEq> Table<T> {
                     (false, Vec::new())
                 }
                 Event::InitApply(object) | Event::Apply(object) => {
-                    let id = Id::of(object.meta());
+                    let key = key_of(object.meta());
                     if let Some(listed) = &mut rows.listed {
-                        listed.insert(id.clone());
+                        listed.insert(key.clone());
                     }
-                    (rows.put(id, view(object)), Vec::new())
+                    (rows.put(key, view(object)), Vec::new())
                 }
                 Event::InitDone => {
                     let listed = rows.listed.take().unwrap_or_default();
-                    let left = rows.known.keys().filter(|id| !listed.contains(id));
+                    let left = rows.census.keys().filter(|key| !listed.contains(key));
                     let left = left.cloned().collect();
                     let first = !std::mem::replace(&mut rows.complete, true);
                     (first, left)
                 }
-                Event::Delete(object) => (false, vec![Id::of(object.meta())]),
+                Event::Delete(object) => (false, vec![key_of(object.meta())]),
             }
         };
         if changed {
@@ -202,12 +208,12 @@ impl<T: PartialEq> Table<T> {
     }
 
     /// What has become of somebody who has left: gone, or not as it was.
-    fn settle(&self, id: &Id, now: Option<T>) {
+    fn settle(&self, key: &Key, now: Option<T>) {
         let changed = {
             let mut rows = self.lock();
             match now {
-                Some(view) => rows.put(id.clone(), view),
-                None => rows.known.remove(id).is_some(),
+                Some(view) => rows.put(key.clone(), view),
+                None => rows.census.remove(key),
             }
         };
         if changed {
@@ -226,23 +232,24 @@ impl<T> Table<T> {
     }
 }
 
-impl<T: PartialEq> Rows<T> {
+impl<T: Entry> Rows<T> {
     /// Kubelets write their nodes again and again: only what differs is told.
-    fn put(&mut self, id: Id, view: T) -> bool {
-        if self.known.get(&id).is_some_and(|old| **old == view) {
-            return false;
-        }
-        self.known.insert(id, Arc::new(view));
+    fn put(&mut self, key: Key, view: T) -> bool {
         // While the first list comes in nobody can use it.
-        self.complete
+        self.census.put(key, view) && self.complete
     }
+}
+
+fn key_of(metadata: &ObjectMeta) -> Key {
+    let Id { namespace, name } = Id::of(metadata);
+    (namespace, name)
 }
 
 async fn follow_pods(api: Api<Pod>, config: Config, table: Arc<Table<PodFacts>>) {
     let enter = |event| {
         // A pod that has left the watch does not count, whether it is gone or not.
-        for id in table.enter(event, facts::pod) {
-            table.settle(&id, None);
+        for key in table.enter(event, facts::pod) {
+            table.settle(&key, None);
         }
     };
     floe_shell::follow(api, config, "pods of node pools", enter).await;
@@ -251,14 +258,14 @@ async fn follow_pods(api: Api<Pod>, config: Config, table: Arc<Table<PodFacts>>)
 async fn follow_nodes(api: Api<Node>, config: Config, table: Arc<Table<NodeView>>) {
     let (sender, mut leavers) = mpsc::unbounded_channel();
     let enter = |event| {
-        for id in table.enter(event, facts::node) {
+        for key in table.enter(event, facts::node) {
             // The receiver lives as long as this.
-            let _ = sender.send(id);
+            let _ = sender.send(key);
         }
     };
     let look_up = async {
-        while let Some(id) = leavers.recv().await {
-            table.settle(&id, found(&api, &id.name).await.map(facts::node));
+        while let Some(key) = leavers.recv().await {
+            table.settle(&key, found(&api, &key.1).await.map(facts::node));
         }
     };
     tokio::select! {

@@ -14,14 +14,17 @@ use floe_api::flipop::{
     address,
     pool::{Circumstances, FloatingIPPool},
 };
-use floe_core::nodepool::{
-    cloud::Refusal,
-    pool::{Answer, Call, Pool, Seen, Server as ServerId, Unfit},
-    records::RecordSet,
+use floe_core::{
+    ipam::families::Family,
+    nodepool::{
+        cloud::Refusal,
+        pool::{Answer, Call, Pool},
+        records::{RecordSet, family_of},
+    },
 };
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
-use tokio::{sync::watch, time::sleep_until};
+use tokio::{sync::watch, task::yield_now, time::sleep_until};
 use tracing::{info, warn};
 
 use super::{
@@ -32,12 +35,16 @@ use super::{
     facts::Notes,
     names::Keeper,
     objects::{Id, version},
+    rivalry::Rivals,
     server::Failure,
-    sight::Sight,
+    sight::{Looked, Sight},
 };
 
 mod calls;
+mod notes;
 mod report;
+
+use notes::Noted;
 
 /// How long changes of addresses are collected before DNS is told.
 const DNS_MOMENT: Duration = Duration::from_millis(200);
@@ -52,12 +59,14 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
         kind: "FloatingIPPool",
         id: id.clone(),
     };
+    let rivals = shared.rivals.subscribe();
     let mut worker = Worker {
         shared,
         id,
         caller,
         object,
         told_objects: objects.clone(),
+        rivals,
         course: Course::Idle,
         work: FuturesUnordered::new(),
         writes: Writes::default(),
@@ -65,11 +74,20 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
     };
     worker.take_up();
     loop {
-        worker.step();
+        worker.decide();
+        // An event may concern many pools: all of them decide before any of them reports.
+        yield_now().await;
+        let now = worker.now();
+        worker.report(now);
         let now = worker.shared.clock.now();
         let wake = worker.wake(now);
         let instant = worker.shared.clock.instant(wake.unwrap_or(now));
-        let Worker { course, work, .. } = &mut worker;
+        let Worker {
+            course,
+            work,
+            rivals,
+            ..
+        } = &mut worker;
         tokio::select! {
             changed = objects.changed() => {
                 if changed.is_err() {
@@ -79,6 +97,8 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
                 worker.see(object);
             }
             Some(done) = work.next(), if !work.is_empty() => worker.done(done),
+            // The sender lives as long as what all share.
+            _ = rivals.changed() => worker.take_up(),
             () = course.news() => {}
             () = sleep_until(instant), if wake.is_some() => {}
         }
@@ -94,6 +114,8 @@ struct Worker {
     object: Arc<FloatingIPPool>,
     /// What the watch has told.
     told_objects: watch::Receiver<Arc<FloatingIPPool>>,
+    /// The pools that list an address of another one.
+    rivals: watch::Receiver<Rivals>,
     course: Course,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     writes: Writes,
@@ -115,10 +137,9 @@ struct Running {
     plan: PoolPlan,
     account: Arc<Account>,
     sight: Sight,
-    /// None before everything was listed once: then the machine is not asked.
-    nodes: Option<BTreeMap<ServerId, Seen>>,
-    /// What annotations of nodes say, by the name of the node.
-    notes: BTreeMap<String, Notes>,
+    /// Whether everything was listed once: before, the machine is not asked.
+    looked: bool,
+    notes: Noted,
     machine: Pool,
     keeper: Option<Keeper>,
     /// Calls under way that change something.
@@ -140,7 +161,7 @@ struct Given {
     ips: BTreeSet<IpAddr>,
     /// By the name of the node.
     nodes: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// What annotations of nodes say.
+    /// What annotations of nodes say, as far as it was not told.
     seen: BTreeMap<String, Notes>,
 }
 
@@ -208,7 +229,12 @@ impl Worker {
             self.course = Course::Idle;
             return;
         }
-        match check::pool(&object.spec, &self.shared.registry) {
+        let plan = check::pool(&object.spec, &self.shared.registry);
+        let plan = plan.and_then(|plan| match self.rivals.borrow_and_update().get(&self.id) {
+            Some(rival) => Err(check::rival(rival)),
+            None => Ok(plan),
+        });
+        match plan {
             Ok(plan) => self.follow(plan),
             Err(fault) => {
                 let known = matches!(&self.course, Course::Faulty(old) if *old == fault);
@@ -244,19 +270,29 @@ impl Worker {
             capabilities: plan.ips.capabilities(),
         });
         let owner = self.owner();
+        let families: BTreeSet<Family> = spec.ips.iter().map(|ip| family_of(*ip)).collect();
         if let Course::Running(running) = &mut self.course {
             running.machine.configure(spec, now);
             running.replan(plan, &self.shared, owner);
+            if let Some(keeper) = &mut running.keeper {
+                keeper.about(families);
+            }
             return;
+        }
+        let mut keeper = plan.dns.clone().map(|dns| keeper(dns, owner));
+        if let Some(keeper) = &mut keeper {
+            let status = self.object.status.iter();
+            keeper.has_said(status.flat_map(|it| it.ips.keys()));
+            keeper.about(families);
         }
         let account = self.shared.accounts.of(&plan.provider, &plan.ips);
         let running = Running {
             account,
             sight: Sight::new(&self.shared.watches, &plan.selection),
-            nodes: None,
-            notes: BTreeMap::new(),
+            looked: false,
+            notes: Noted::default(),
             machine: Pool::new(spec, self.object.memory()),
-            keeper: plan.dns.clone().map(|dns| keeper(dns, owner)),
+            keeper,
             plan,
             changing: 0,
             changed: tokio::time::Instant::now(),
@@ -274,14 +310,13 @@ impl Worker {
         format!("floe/{}/pool/{namespace}/{name}", self.shared.cluster)
     }
 
-    /// Everything that can be done now.
-    fn step(&mut self) {
+    /// Begins everything that can be done now.
+    fn decide(&mut self) {
         let now = self.now();
         if let Course::Running(running) = &mut self.course {
             running.look(now);
         }
         self.begin_calls(now);
-        self.report(now);
     }
 
     fn wake(&self, now: Timestamp) -> Option<Timestamp> {
@@ -289,10 +324,7 @@ impl Worker {
         let Course::Running(running) = &self.course else {
             return pause;
         };
-        let machine = running
-            .nodes
-            .as_ref()
-            .and_then(|_| running.machine.wake(now));
+        let machine = running.machine.wake(now).filter(|_| running.looked);
         let keeper = running.keeper.as_ref().and_then(Keeper::wake);
         [pause, machine, keeper].into_iter().flatten().min()
     }
@@ -330,7 +362,8 @@ impl Running {
             self.epoch += 1;
             self.changing = 0;
         }
-        if *self.sight.selection() != plan.selection {
+        // Another cloud does not know the servers of the nodes yet: then all are looked at.
+        if *self.sight.selection() != plan.selection || self.plan.provider != plan.provider {
             self.sight = Sight::new(&shared.watches, &plan.selection);
         }
         self.keeper = match (self.keeper.take(), plan.dns.clone()) {
@@ -343,24 +376,26 @@ impl Running {
         self.plan = plan;
     }
 
-    /// Tells the machine which nodes there are, if that has changed.
+    /// Tells the machine which nodes there are, and later only which have changed.
     fn look(&mut self, now: Timestamp) {
-        let Some(judged) = self.sight.judge(&self.plan.rule) else {
-            return;
-        };
-        let mut nodes = BTreeMap::new();
-        self.notes.clear();
-        for (server, it) in judged {
-            // A node that has lost the label is no longer watched: what it says may be old.
-            if it.seen.unfit != Some(Unfit::Unlabelled) {
-                self.notes
-                    .insert(it.seen.name.clone(), it.node.notes.clone());
+        match self.sight.look(&self.plan.rule) {
+            None => {}
+            Some(Looked::All(judged)) => {
+                for server in judged.keys() {
+                    self.plan.ips.introduce(server);
+                }
+                self.notes.all(&judged);
+                let nodes = judged.into_iter().map(|(server, it)| (server, it.seen));
+                self.machine.nodes(nodes.collect(), now);
+                self.looked = true;
             }
-            nodes.insert(server, it.seen);
-        }
-        if self.nodes.as_ref() != Some(&nodes) {
-            self.machine.nodes(nodes.clone(), now);
-            self.nodes = Some(nodes);
+            Some(Looked::Changed(judged)) => {
+                for (server, it) in judged {
+                    self.plan.ips.introduce(&server);
+                    self.notes.put(&server, it.as_ref());
+                    self.machine.node(&server, it.map(|it| it.seen), now);
+                }
+            }
         }
     }
 

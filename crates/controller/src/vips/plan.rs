@@ -120,12 +120,7 @@ fn asked(
     }
 }
 
-fn back(
-    vip: &VirtualIP,
-    holder: &Holding,
-    candidates: &[CandidateStatus],
-    mood: Mood,
-) -> Plan {
+fn back(vip: &VirtualIP, holder: &Holding, candidates: &[CandidateStatus], mood: Mood) -> Plan {
     let failover = &vip.spec.failover;
     let is_candidate = candidates.iter().any(|it| it.uid == holder.uid);
     // What becomes of a holder that is not fit is for its agent to say.

@@ -1,6 +1,6 @@
 //! What clouds say of addresses, in the same words for all of them.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use thiserror::Error;
 
@@ -15,6 +15,55 @@ pub struct Listed {
     pub busy: bool,
     /// Who bought it, if that stands on it and is floe's writing.
     pub mark: Option<Mark>,
+}
+
+/// All addresses of an account. It is made once, and all pools of the account share it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    all: BTreeMap<IpAddr, Listed>,
+    by_server: BTreeMap<String, Vec<IpAddr>>,
+}
+
+impl FromIterator<Listed> for Listing {
+    fn from_iter<I: IntoIterator<Item = Listed>>(listed: I) -> Self {
+        let mut by_server: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
+        let all: BTreeMap<IpAddr, Listed> = listed.into_iter().map(|it| (it.ip, it)).collect();
+        for it in all.values() {
+            if let Some(server) = &it.server {
+                by_server.entry(server.clone()).or_default().push(it.ip);
+            }
+        }
+        Self { all, by_server }
+    }
+}
+
+impl Listing {
+    /// What it says of an address.
+    pub fn get(&self, ip: &IpAddr) -> Option<&Listed> {
+        self.all.get(ip)
+    }
+
+    /// The addresses of a server.
+    pub fn on(&self, server: &str) -> &[IpAddr] {
+        self.by_server.get(server).map_or(&[], Vec::as_slice)
+    }
+
+    /// Everything.
+    pub fn values(&self) -> impl Iterator<Item = &Listed> {
+        self.all.values()
+    }
+
+    /// All addresses.
+    pub fn keys(&self) -> impl Iterator<Item = &IpAddr> {
+        self.all.keys()
+    }
+
+    /// Without this one.
+    #[must_use]
+    pub fn without(&self, ip: IpAddr) -> Self {
+        let others = self.values().filter(|it| it.ip != ip);
+        others.cloned().collect()
+    }
 }
 
 /// Who bought an address, as it stands on the address itself.

@@ -8,6 +8,8 @@ use std::{
     net::IpAddr,
 };
 
+use crate::ipam::families::Family;
+
 /// The word of `addressType` that means the annotation with this key.
 pub const BY_ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
 
@@ -18,12 +20,28 @@ pub struct RecordSet {
     pub zone: String,
     /// The name, in the provider's way: relative or full.
     pub name: String,
-    /// The addresses: A and AAAA records, and no others of these types.
+    /// The addresses: A and AAAA records.
     pub addresses: BTreeSet<IpAddr>,
     /// How long others may remember them, in seconds.
     pub ttl: u32,
     /// Who keeps it, as a text that only this object of this cluster has.
     pub owner: String,
+    /// Whose records are its own, beside those of its addresses: without an address they
+    /// go. Records of another family are somebody else's, and stay as they are.
+    pub families: BTreeSet<Family>,
+}
+
+impl RecordSet {
+    /// Whether records of this family are its own.
+    pub fn keeps(&self, family: Family) -> bool {
+        let mut own = self.addresses.iter();
+        self.families.contains(&family) || own.any(|ip| family_of(*ip) == family)
+    }
+}
+
+/// The family of an address.
+pub fn family_of(ip: IpAddr) -> Family {
+    if ip.is_ipv4() { Family::V4 } else { Family::V6 }
 }
 
 /// What a name says now.

@@ -327,6 +327,16 @@ impl FloatingIps for Neutron {
         }
     }
 
+    fn introduce(&self, server: &str) {
+        let Some(id) = server_id(server) else {
+            return;
+        };
+        let mut servers = self.servers();
+        if servers.get(id).is_none_or(|known| known != server) {
+            servers.insert(id.to_owned(), server.to_owned());
+        }
+    }
+
     fn list(&self) -> Reply<'_, Vec<Listed>> {
         Box::pin(self.all())
     }

@@ -4,7 +4,10 @@ mod desk;
 
 use std::sync::Arc;
 
-use floe_core::nodepool::cloud::Class;
+use floe_core::{
+    ipam::families::Family,
+    nodepool::{cloud::Class, records::RecordSet},
+};
 
 use super::{
     Deed,
@@ -100,6 +103,7 @@ pub async fn every_name_server(zones: &dyn Zones) -> Report {
             changes_how_long_they_are_remembered,
             has_both_families,
             leaves_one_family_alone,
+            leaves_records_of_a_family_that_is_not_its_own,
             says_nothing_of_a_name_that_is_not_there,
             never_touches_other_types_and_names,
             refuses_a_name_that_another_keeps,
@@ -195,6 +199,25 @@ async fn leaves_one_family_alone(desk: &Desk<'_>) -> Checked {
     desk.expect(&["2001:db8::1"]).await?;
     desk.ensure("us", &["192.0.2.9"]).await?;
     desk.expect(&["192.0.2.9"]).await
+}
+
+async fn leaves_records_of_a_family_that_is_not_its_own(desk: &Desk<'_>) -> Checked {
+    let own = desk.record("AAAA", "2001:db8::7");
+    desk.zones.plant(&desk.label, own).await?;
+    let only_v4 = |addresses| {
+        desk.wanted("us", addresses).map(|wanted| RecordSet {
+            families: [Family::V4].into(),
+            ..wanted
+        })
+    };
+    for addresses in [&["192.0.2.1"][..], &["192.0.2.2"], &[], &["192.0.2.3"]] {
+        desk.write(&only_v4(addresses)?).await?;
+        let all: Vec<&str> = addresses.iter().copied().chain(["2001:db8::7"]).collect();
+        desk.expect(&all).await?;
+    }
+    // Whoever writes both has both from then on.
+    desk.ensure("us", &["192.0.2.3", "2001:db8::1"]).await?;
+    desk.expect(&["192.0.2.3", "2001:db8::1"]).await
 }
 
 async fn says_nothing_of_a_name_that_is_not_there(desk: &Desk<'_>) -> Checked {

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 use floe_core::nodepool::{
     cloud::Refusal,
-    records::{Found, RecordSet},
+    records::{Found, RecordSet, family_of},
 };
 use http::{Method, header::AUTHORIZATION};
 use serde_json::{Value, json};
@@ -162,7 +162,8 @@ impl Cloudflare {
 
     async fn ensure_all(&self, wanted: &RecordSet) -> Result<(), Refusal> {
         let (zone, name) = (&wanted.zone, &wanted.name);
-        let addresses = self.addresses(zone, name).await?;
+        let mut addresses = self.addresses(zone, name).await?;
+        addresses.retain(|(ip, _)| wanted.keeps(family_of(*ip)));
         let notes = self.notes(zone, name).await?;
         let kept = plan::ours(&notes, &wanted.owner, name)?.is_some();
         let existing = addresses.into_iter().map(|(ip, record)| Existing {

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use floe_core::nodepool::{
     cloud::{Class, Refusal},
-    records::{Found, RecordSet},
+    records::{Found, RecordSet, family_of},
 };
 use http::Method;
 use serde::Deserialize;
@@ -164,7 +164,8 @@ impl DigitalOceanDns {
 
     async fn ensure_all(&self, wanted: &RecordSet) -> Result<(), Refusal> {
         let place = Place::new(&wanted.zone, &wanted.name);
-        let addresses = self.addresses(&place).await?;
+        let mut addresses = self.addresses(&place).await?;
+        addresses.retain(|(ip, _)| wanted.keeps(family_of(*ip)));
         let notes = self.notes(&place).await?;
         let kept = plan::ours(&notes, &wanted.owner, &place.full)?.is_some();
         let existing = addresses.into_iter().map(|(ip, record)| Existing {

@@ -122,7 +122,8 @@ impl Rfc2136 {
     async fn write(&self, wanted: &RecordSet) -> Result<(), Refusal> {
         let place = Place::new(&wanted.zone, &wanted.name)?;
         let mut connection = self.connect().await?;
-        let now = Now::read(&mut connection, &place).await?;
+        let kinds = message::kinds(|family| wanted.keeps(family));
+        let now = Now::read(&mut connection, &place, &kinds).await?;
         now.check(&place, &wanted.owner)?;
         if now.is_alias && !wanted.addresses.is_empty() {
             let words = format!("{} is an alias of another name", place.shown());
@@ -138,7 +139,7 @@ impl Rfc2136 {
     async fn erase(&self, zone: &str, name: &str, owner: &str) -> Result<(), Refusal> {
         let place = Place::new(zone, name)?;
         let mut connection = self.connect().await?;
-        let now = Now::read(&mut connection, &place).await?;
+        let now = Now::read(&mut connection, &place, &message::kinds(|_| true)).await?;
         now.check(&place, owner)?;
         if now.owner.is_none() {
             return if now.addresses.is_empty() {
@@ -204,10 +205,15 @@ struct Now {
 }
 
 impl Now {
-    async fn read(connection: &mut Connection<'_>, place: &Place) -> Result<Self, Refusal> {
+    /// What it says in records of these kinds.
+    async fn read(
+        connection: &mut Connection<'_>,
+        place: &Place,
+        kinds: &[RecordType],
+    ) -> Result<Self, Refusal> {
         let mut now = Self::default();
-        for kind in [RecordType::A, RecordType::AAAA] {
-            let records = connection.query(&place.name, kind).await?;
+        for kind in kinds {
+            let records = connection.query(&place.name, *kind).await?;
             for record in records.iter().filter(|record| record.name == place.name) {
                 now.is_alias |= record.record_type() == RecordType::CNAME;
                 if let Some(ip) = record.data.ip_addr() {
@@ -257,7 +263,8 @@ impl Dns for Rfc2136 {
     fn read<'a>(&'a self, zone: &'a str, name: &'a str) -> Reply<'a, Found> {
         Box::pin(async move {
             let place = Place::new(zone, name)?;
-            let now = Now::read(&mut self.connect().await?, &place).await?;
+            let kinds = message::kinds(|_| true);
+            let now = Now::read(&mut self.connect().await?, &place, &kinds).await?;
             Ok(Found {
                 addresses: now.addresses,
                 owner: now.owner,

@@ -16,9 +16,10 @@ mod wire;
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use floe_core::ipam::families::Family;
 use floe_core::nodepool::{
     cloud::{Class, Refusal},
-    records::{Found, RecordSet},
+    records::{Found, RecordSet, family_of},
 };
 use http::{HeaderValue, Method, header::CONTENT_TYPE};
 
@@ -189,8 +190,12 @@ impl Now {
 /// The changes that make a name say what it shall.
 fn changes(name: &str, now: &Now, wanted: &RecordSet) -> Vec<Change> {
     let mut changes = Vec::new();
-    for (kind, v6, set) in [("A", false, &now.a), ("AAAA", true, &now.aaaa)] {
-        let of_kind = wanted.addresses.iter().filter(|ip| ip.is_ipv6() == v6);
+    for (kind, family, set) in [("A", Family::V4, &now.a), ("AAAA", Family::V6, &now.aaaa)] {
+        if !wanted.keeps(family) {
+            continue;
+        }
+        let of_kind = wanted.addresses.iter();
+        let of_kind = of_kind.filter(|ip| family_of(**ip) == family);
         let addresses: BTreeSet<IpAddr> = of_kind.copied().collect();
         match set {
             None if addresses.is_empty() => {}

@@ -1,4 +1,32 @@
-//! The parts of a path of the API.
+//! The parts of a path of the API, and which objects are asked for.
+
+use std::collections::BTreeMap;
+
+use axum::{extract::Query, http::Uri};
+use floe_core::nodepool::matching::Selector;
+use serde_json::Value;
+
+/// The parameters of a request.
+pub(super) fn parameters(uri: &str) -> BTreeMap<String, String> {
+    let uri: Uri = uri.parse().unwrap();
+    Query::try_from_uri(&uri).unwrap().0
+}
+
+/// The selector of labels of a list or watch; without one, everything.
+pub(super) fn selector(parameters: &BTreeMap<String, String>) -> Selector {
+    let text = parameters.get("labelSelector");
+    Selector::parse(text.map_or("", String::as_str)).unwrap()
+}
+
+/// Whether an object has the labels.
+pub(super) fn selects(selector: &Selector, object: &Value) -> bool {
+    let labels = object["metadata"]["labels"].as_object();
+    let labels = labels.into_iter().flatten().map(|(name, value)| {
+        let value = value.as_str().unwrap_or_default();
+        (name.clone(), value.to_owned())
+    });
+    selector.matches(&labels.collect())
+}
 
 /// What a path is about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@ const AGENT_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/
 const KUBELET_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 fn renew(scene: &Scene, second: u64, agents: &[&str], kubelets: &[&str]) {
-    let lease = |name: String| json!({ "metadata": { "name": name }, "spec": { "leaseTransitions": second } });
+    let labels = json!({ "floe.dev/vip-lease": "true" });
+    let lease = |name: String| json!({ "metadata": { "name": name, "labels": labels }, "spec": { "leaseTransitions": second } });
     for node in agents {
         scene
             .server

@@ -195,3 +195,25 @@ async fn a_refused_annotation_is_tried_again() {
         .until(|it| it.annotation("n1").as_deref() == Some(A))
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_addresses_push_each_other_off_pools_take_turns_at_a_server() {
+    let mut scene = two_nodes();
+    scene.server.delete(NODES, "n2");
+    scene.cloud.lock().capabilities.displaces = true;
+    scene.cloud.lock().capabilities.per_server = None;
+    for (name, ip) in [("one", A), ("two", B)] {
+        scene
+            .server
+            .put(POOLS, pool_with(name, json!({ "ips": [ip] })));
+    }
+    scene.start();
+    let has_one = |it: &Scene| [("one", A), ("two", B)].map(|(pool, ip)| it.ip(pool, ip));
+    let is_served = |it: &Scene| has_one(it).contains(&"active n1".to_owned());
+    scene.until(is_served).await;
+    pass(120).await;
+    let calls = scene.cloud.lock().calls.clone();
+    let orders: Vec<_> = calls.iter().filter(|it| it.starts_with("assign")).collect();
+    assert_eq!(orders.len(), 1, "{orders:?}");
+    assert!(is_served(&scene), "{:?}", has_one(&scene));
+}

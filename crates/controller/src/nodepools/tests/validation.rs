@@ -154,3 +154,43 @@ async fn record_sets_are_refused_in_the_words_of_flipop() {
         .await;
     assert!(scene.dns.lock().writes.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_two_pools_with_one_address_the_later_one_is_not_followed() {
+    let mut scene = two_nodes();
+    let created = |pool: Value, at: &str| {
+        let mut pool = pool;
+        pool["metadata"]["creationTimestamp"] = json!(at);
+        pool
+    };
+    let first = pool_with("zz-first", json!({ "ips": [A] }));
+    let first = created(first, "2026-01-01T00:00:00Z");
+    let later = pool_with("later", json!({ "ips": [B, A] }));
+    let later = created(later, "2026-01-02T00:00:00Z");
+    scene.server.put(POOLS, first.clone());
+    scene.server.put(POOLS, later.clone());
+    scene.start();
+    scene.until(|it| it.ip("zz-first", A) == "active n1").await;
+    let words = format!("ips: {A} belongs to FloatingIPPool ns/zz-first");
+    scene.until(|it| it.error("later") == words).await;
+    let accepted = scene.condition(&scene.status("later"), "Accepted");
+    assert_eq!(accepted, "False AddressInOtherPool");
+    let told = "FloatingIPPool later AddressInOtherPool".to_owned();
+    scene.until(|it| it.events().contains(&told)).await;
+    let calls = |scene: &Scene| scene.cloud.lock().calls.clone();
+    let other = format!("assign {B}");
+    assert!(!calls(&scene).iter().any(|it| it.starts_with(&other)));
+
+    // An older pool that writes down what another one has does not get it either.
+    scene.server.delete(POOLS, "zz-first");
+    scene
+        .until(|it| it.ip("later", B).starts_with("active"))
+        .await;
+    scene
+        .until(|it| it.ip("later", A).starts_with("active"))
+        .await;
+    scene.server.put(POOLS, first);
+    let words = format!("ips: {A} belongs to FloatingIPPool ns/later");
+    scene.until(|it| it.error("zz-first") == words).await;
+    assert_eq!(scene.error("later"), "");
+}

@@ -31,7 +31,7 @@ impl Worker {
             return;
         };
         // What is not known of nodes is not that they are gone.
-        if running.nodes.is_none() {
+        if !running.looked {
             return;
         }
         for call in running.machine.poll(now) {
@@ -209,14 +209,14 @@ fn make(
         let answer = match &call {
             Call::List => account.list(since).await.map(|heard| {
                 begun = Some(heard.begun);
-                Answer::Listed(heard.all.to_vec())
+                Answer::Listed(heard.all)
             }),
             Call::Check { ip, handle } => {
                 let checked = account.call("CheckIP", &caller, ips.check(*ip, handle));
                 checked.await.map(Answer::Progress)
             }
             Call::Assign { ip, server } => {
-                let assigned = account.call("AssignIP", &caller, ips.assign(*ip, server));
+                let assigned = account.assign(&caller, *ip, server);
                 assigned.await.map(Answer::Taken)
             }
             Call::Detach { ip } => {

@@ -1,6 +1,9 @@
 //! How a pool looks to others: status, annotations, Events and metrics.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use floe_api::flipop::{
     ACCEPTED, PUBLISHED, READY, memory,
@@ -62,7 +65,9 @@ impl Worker {
             return None;
         };
         // Before everything was listed the last status is better than a guess.
-        running.nodes.as_ref()?;
+        if !running.looked {
+            return None;
+        }
         let view = running.machine.view(now);
         if let Some(keeper) = &mut running.keeper {
             keeper.want(view.published.as_ref(), now);
@@ -213,15 +218,16 @@ impl Running {
         if !heard {
             return None;
         }
-        let given = Given {
+        let mut given = Given {
             ips: view.ips.keys().copied().collect(),
             nodes: view.annotations.clone(),
-            seen: self.notes.clone(),
+            seen: BTreeMap::new(),
         };
-        if self.annotated.as_ref() == Some(&given) {
+        if self.annotated.as_ref() == Some(&given) && self.notes.news.is_empty() {
             return None;
         }
         self.annotated = Some(given.clone());
+        given.seen = std::mem::take(&mut self.notes.news);
         Some(given)
     }
 }

@@ -88,6 +88,7 @@ async fn a_wished_pod_may_be_no_candidate_for_a_moment() {
     scene.server.put(PODS, agent("n2", "False"));
     scene.until(|it| it.candidates("web") == ["a"]).await;
     wish(&scene, "b");
+    pass(25).await;
     let told = "VirtualIP web MoveToNoCandidate".to_owned();
     scene.until(|it| it.events().contains(&told)).await;
     assert!(is_answered(&scene));

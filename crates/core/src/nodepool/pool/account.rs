@@ -1,12 +1,12 @@
 //! What the cloud has listed, and when to ask it again.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
 use super::{address::Tick, agenda::Agenda, view::Trouble};
 use crate::nodepool::{
-    cloud::{Class, Listed, Refusal},
+    cloud::{Class, Listing, Refusal},
     retry::{Pace, Tries, after},
 };
 
@@ -23,7 +23,7 @@ const UNASKED: Duration = Duration::from_secs(30);
 /// The account of the cloud, as it was listed last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
-    pub listed: BTreeMap<IpAddr, Listed>,
+    pub listed: Arc<Listing>,
     /// When it was heard last.
     pub heard: Option<Timestamp>,
     /// When that list, or the one under way, was asked for.
@@ -84,7 +84,7 @@ impl Account {
     }
 
     /// A list has come in. Says when it was begun at the latest.
-    pub fn heard(&mut self, listed: Vec<Listed>, eager: bool, now: Timestamp) -> Tick {
+    pub fn heard(&mut self, listed: Arc<Listing>, eager: bool, now: Timestamp) -> Tick {
         let begun = match self.asked {
             Some(asked) if self.under_way => asked,
             Some(_) | None => Tick {
@@ -93,7 +93,7 @@ impl Account {
             },
         };
         self.under_way = false;
-        self.listed = listed.into_iter().map(|it| (it.ip, it)).collect();
+        self.listed = listed;
         self.heard = Some(now);
         self.asked = Some(begun);
         self.trouble = None;

@@ -1,9 +1,9 @@
 //! What a pool asks its caller to do, and what may become of it.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use super::spec::Server;
-use crate::nodepool::cloud::{Listed, Mark, Progress, Refusal, Taken};
+use crate::nodepool::cloud::{Listing, Mark, Progress, Refusal, Taken};
 
 /// Something for the caller to do. All but `Write` are calls of the cloud.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +53,7 @@ pub enum Call {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// To `List`.
-    Listed(Vec<Listed>),
+    Listed(Arc<Listing>),
     /// To `Check`.
     Progress(Progress),
     /// To `Assign` and `Detach`.

@@ -1,6 +1,6 @@
 //! Which node is served next, and with which address.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use jiff::Timestamp;
 
@@ -63,9 +63,10 @@ impl Pool {
 
     /// Fitting nodes without an address of this family, in the order of service.
     pub(super) fn waiting(&self, family: Family) -> impl Iterator<Item = &Server> {
+        let served = self.served(family);
         self.turns
             .in_order()
-            .filter(move |server| !self.is_served(server, family))
+            .filter(move |server| !served.contains(server))
     }
 
     /// Whether a server has as many addresses as it can have, or one that would be lost.
@@ -81,10 +82,8 @@ impl Pool {
         };
         let own = self.addresses.iter();
         let own = own.filter(|(ip, it)| family(**ip) == kind && it.weighs_on(server));
-        let others = self.account.listed.values().filter(|it| {
-            let is_own = self.addresses.contains_key(&it.ip);
-            !is_own && family(it.ip) == kind && it.server.as_deref() == Some(server)
-        });
+        let others = self.account.listed.on(server).iter();
+        let others = others.filter(|ip| family(**ip) == kind && !self.addresses.contains_key(*ip));
         own.count() + others.count() >= limit
     }
 
@@ -103,13 +102,11 @@ impl Pool {
         after(since, wait)
     }
 
-    /// Whether a node has an address of this family, or will have it.
-    pub(super) fn is_served(&self, server: &str, kind: Family) -> bool {
-        let mut enabled = self.enabled().iter().filter(|ip| family(**ip) == kind);
-        enabled.any(|ip| {
-            let seat = self.addresses.get(ip).and_then(Address::seat);
-            seat.is_some_and(|it| it == server)
-        })
+    /// The servers that have an address of this family, or will have it.
+    fn served(&self, kind: Family) -> BTreeSet<&Server> {
+        let enabled = self.enabled().iter().filter(|ip| family(**ip) == kind);
+        let seats = enabled.filter_map(|ip| self.addresses.get(ip).and_then(Address::seat));
+        seats.collect()
     }
 
     /// The addresses that could be ordered now.

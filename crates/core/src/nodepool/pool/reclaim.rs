@@ -3,7 +3,7 @@
 //! Only what bears the mark of this pool of this cluster, and stands in its list or in an
 //! open purchase: what somebody has taken out of the list is not the pool's any more.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -122,7 +122,7 @@ impl Pool {
                 self.releases.under_way.remove(&ip);
                 self.releases.began = Some(now);
                 self.releases.seen = false;
-                self.account.listed.remove(&ip);
+                self.account.listed = Arc::new(self.account.listed.without(ip));
                 self.account.look_soon(now);
             }
         }

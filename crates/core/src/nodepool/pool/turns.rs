@@ -99,9 +99,9 @@ impl Turns {
         self.failures.get(server).and_then(|it| it.next)
     }
 
-    /// Whether the last assignment to this node failed.
-    pub fn has_failed(&self, server: &str) -> bool {
-        self.failures.contains_key(server)
+    /// The nodes whose last assignment failed.
+    pub fn failed_ones(&self) -> impl Iterator<Item = &Server> {
+        self.failures.keys()
     }
 
     fn put(&mut self, server: Server, turn: i64) {

@@ -182,14 +182,12 @@ impl Pool {
     }
 
     fn node_errors(&self) -> Vec<String> {
-        let families = self.families();
-        let is_blocked = |server: &Server| {
-            let mut families = families.iter();
-            families.any(|it| !self.is_served(server, *it) && self.is_full(server, *it))
-        };
-        let failed = self.turns.in_order();
-        let failed = failed.filter(|it| self.turns.has_failed(it) || is_blocked(it));
-        let mut names: Vec<String> = failed.map(|it| self.name_of(it)).collect();
+        let mut failed: BTreeSet<&Server> = self.turns.failed_ones().collect();
+        for family in self.families() {
+            let waiting = self.waiting(family);
+            failed.extend(waiting.filter(|it| self.is_full(it, family)));
+        }
+        let mut names: Vec<String> = failed.into_iter().map(|it| self.name_of(it)).collect();
         names.sort_unstable();
         names
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Debug, net::IpAddr};
 
+use floe_core::ipam::families::Family;
 use floe_core::nodepool::{
     cloud::{Class, Refusal},
     records::RecordSet,
@@ -45,6 +46,7 @@ impl<'a> Desk<'a> {
             addresses: parse(addresses)?,
             ttl: self.ttl(),
             owner: self.owner(who),
+            families: [Family::V4, Family::V6].into(),
         })
     }
 

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use floe_core::nodepool::cloud::Class;
+use floe_core::{ipam::families::Family, nodepool::cloud::Class};
 
 use super::*;
 use crate::{
@@ -53,6 +53,7 @@ impl Scene {
             addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
             ttl: 60,
             owner: "us".into(),
+            families: [Family::V4, Family::V6].into(),
         }
     }
 }

@@ -1,5 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
+use floe_core::ipam::families::Family;
+
 use super::*;
 use crate::{
     conformance::{
@@ -145,6 +147,7 @@ async fn the_domain_itself_is_a_name_too() {
             addresses: ["192.0.2.1".parse().unwrap()].into(),
             ttl: 60,
             owner: "us".into(),
+            families: [Family::V4, Family::V6].into(),
         };
         scene.client.ensure(&wanted).await.unwrap();
         assert_eq!(scene.client.full_name(DOMAIN, name), DOMAIN);
@@ -167,6 +170,7 @@ async fn a_change_of_one_address_is_one_write() {
         addresses: ["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()].into(),
         ttl: 60,
         owner: "us".into(),
+        families: [Family::V4, Family::V6].into(),
     };
     scene.client.ensure(&wanted).await.unwrap();
     let before = scene.proxy.count(On::Writes);

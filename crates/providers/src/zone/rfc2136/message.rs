@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use floe_core::nodepool::records::RecordSet;
+use floe_core::{ipam::families::Family, nodepool::records::RecordSet};
 use hickory_proto::{
     op::{Message, OpCode, Query, UpdateMessage},
     rr::{DNSClass, Name, RData, Record, RecordType, rdata::TXT},
@@ -19,7 +19,7 @@ pub(super) fn ensure(place: &Place, now: &Now, wanted: &RecordSet) -> Message {
     if !wanted.addresses.is_empty() {
         update.add_pre_requisite(absent(&place.name, RecordType::CNAME));
     }
-    clear(&mut update, place);
+    clear(&mut update, place, &kinds(|family| wanted.keeps(family)));
     for ip in &wanted.addresses {
         let data = match ip {
             IpAddr::V4(ip) => RData::A((*ip).into()),
@@ -36,7 +36,7 @@ pub(super) fn ensure(place: &Place, now: &Now, wanted: &RecordSet) -> Message {
 /// Removes addresses and note, if the note is still the one that was read.
 pub(super) fn remove(place: &Place, now: &Now) -> Message {
     let mut update = begin(place, now);
-    clear(&mut update, place);
+    clear(&mut update, place, &kinds(|_| true));
     update
 }
 
@@ -64,14 +64,18 @@ fn begin(place: &Place, now: &Now) -> Message {
     update
 }
 
-fn clear(update: &mut Message, place: &Place) {
-    for (name, kind) in [
-        (&place.name, RecordType::A),
-        (&place.name, RecordType::AAAA),
-        (&place.note, RecordType::TXT),
-    ] {
-        update.add_update(empty(name, kind, DNSClass::ANY));
+/// The records of the families that are meant.
+pub(super) fn kinds(is_meant: impl Fn(Family) -> bool) -> Vec<RecordType> {
+    let all = [(Family::V4, RecordType::A), (Family::V6, RecordType::AAAA)];
+    let own = all.into_iter().filter(|(family, _)| is_meant(*family));
+    own.map(|(_, kind)| kind).collect()
+}
+
+fn clear(update: &mut Message, place: &Place, kinds: &[RecordType]) {
+    for kind in kinds {
+        update.add_update(empty(&place.name, *kind, DNSClass::ANY));
     }
+    update.add_update(empty(&place.note, RecordType::TXT, DNSClass::ANY));
 }
 
 /// There are no such records (RFC 2136, 2.4.3).

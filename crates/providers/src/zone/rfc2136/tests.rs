@@ -1,3 +1,4 @@
+use floe_core::ipam::families::Family;
 use hickory_proto::{
     op::{Message, OpCode, ResponseCode, UpdateMessage as _},
     rr::DNSClass,
@@ -26,6 +27,7 @@ fn wanted(addresses: &[&str]) -> RecordSet {
         addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
         ttl: 60,
         owner: "floe/cluster/pool".into(),
+        families: [Family::V4, Family::V6].into(),
     }
 }
 
@@ -83,6 +85,22 @@ fn the_environment_names_server_and_key_or_says_what_is_missing() {
         assert!(error.starts_with(&format!("{name}: ")), "{error}");
         assert!(!error.contains("base 64 not"), "{error}");
     }
+}
+
+#[test]
+fn an_update_clears_only_the_families_of_the_name() {
+    let place = Place::new("example.com", "www").unwrap();
+    let cleared = |wanted: &RecordSet| -> Vec<RecordType> {
+        let update = message::ensure(&place, &Now::default(), wanted);
+        let updates = update.updates().iter();
+        let cleared = updates.filter(|it| it.dns_class == DNSClass::ANY);
+        cleared.map(Record::record_type).collect()
+    };
+    let (a, aaaa, txt) = (RecordType::A, RecordType::AAAA, RecordType::TXT);
+    let mut wanted = wanted(&["192.0.2.1"]);
+    assert_eq!(cleared(&wanted), [a, aaaa, txt]);
+    wanted.families.clear();
+    assert_eq!(cleared(&wanted), [a, txt]);
 }
 
 #[test]

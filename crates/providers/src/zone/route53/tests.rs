@@ -9,6 +9,7 @@ fn wanted(addresses: &[&str], ttl: u32) -> RecordSet {
         addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
         ttl,
         owner: OWNER.into(),
+        families: [Family::V4, Family::V6].into(),
     }
 }
 
@@ -60,6 +61,24 @@ fn what_goes_is_deleted_as_it_was_read() {
     );
     let changes = changes("www.example.com", &now, &wanted);
     assert_eq!(Some(&changes[1].set), now.aaaa.as_ref());
+}
+
+#[test]
+fn a_set_of_a_family_that_is_not_its_own_stays() {
+    let now = Now {
+        a: Some(set("www.example.com", "A", &["192.0.2.1"])),
+        aaaa: Some(set("www.example.com", "AAAA", &["2001:db8::1"])),
+        note: Some(note()),
+        otherwise: None,
+    };
+    let mut wanted = wanted(&["192.0.2.2"], 60);
+    wanted.families = [Family::V4].into();
+    let note = (Action::Upsert, "TXT".to_owned());
+    let moved = [(Action::Upsert, "A".to_owned()), note.clone()];
+    assert_eq!(planned(&now, &wanted), moved);
+    wanted.addresses.clear();
+    let emptied = [(Action::Delete, "A".to_owned()), note];
+    assert_eq!(planned(&now, &wanted), emptied);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
     time::Duration,
 };
 
@@ -263,7 +264,7 @@ impl Desk {
 
     fn act(&mut self, call: &Call) -> Answer {
         match call {
-            Call::List => Answer::Listed(self.cloud.values().cloned().collect()),
+            Call::List => Answer::Listed(Arc::new(self.cloud.values().cloned().collect())),
             Call::Check { handle, .. } => self.ask(handle),
             Call::Assign { ip, server } => {
                 let Some(entry) = self.cloud.get_mut(ip) else {

@@ -1,10 +1,10 @@
 //! How often the cloud is asked, and what lists may and may not say.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::desk::{A, B, Desk, Fault, ip, listed, set};
 use crate::nodepool::{
-    cloud::{Class, Refusal},
+    cloud::{Class, Listed, Listing, Refusal},
     pool::{Answer, Call, State},
 };
 
@@ -79,11 +79,11 @@ fn a_list_that_was_begun_before_an_order_was_done_does_not_count() {
     assert_eq!(desk.state(A), State::Active);
     let old = vec![listed(ip(A), None)];
     desk.pool
-        .answered(&Call::List, Answer::Listed(old.clone()), desk.now);
+        .answered(&Call::List, Answer::Listed(listing(&old)), desk.now);
     assert_eq!(desk.state(A), State::Active);
     // The same goes for somebody else's list, as long as it may be older.
     desk.pool
-        .answered(&Call::List, Answer::Listed(old), desk.now);
+        .answered(&Call::List, Answer::Listed(listing(&old)), desk.now);
     assert_eq!(desk.state(A), State::Active);
 }
 
@@ -92,9 +92,9 @@ fn somebody_elses_list_saves_one() {
     let mut desk = Desk::new(A);
     desk.nodes(&[]);
     desk.pass(50);
-    let list = desk.cloud.values().cloned().collect();
+    let list: Vec<Listed> = desk.cloud.values().cloned().collect();
     desk.pool
-        .answered(&Call::List, Answer::Listed(list), desk.now);
+        .answered(&Call::List, Answer::Listed(listing(&list)), desk.now);
     desk.calls.clear();
     desk.pass(25);
     assert_eq!(desk.calls.len(), 0);
@@ -128,4 +128,8 @@ fn too_many_calls_hold_back_every_call() {
     assert_eq!(desk.calls.len(), 1);
     desk.pass(5);
     assert_eq!(desk.state(A), State::Active);
+}
+
+fn listing(all: &[Listed]) -> Arc<Listing> {
+    Arc::new(all.iter().cloned().collect())
 }

@@ -120,6 +120,24 @@ async fn a_server_is_listed_in_the_form_in_which_it_was_asked_for() {
 }
 
 #[tokio::test]
+async fn a_server_is_listed_as_its_node_writes_it() {
+    let fake = Fake::start().await;
+    let client = client(&fake);
+    {
+        let mut book = fake.book.lock().unwrap();
+        let details = json!({ "device_id": "s", "device_owner": "compute:nova" });
+        book.floating_ips = vec![floating_ip(Some("p"), &details)];
+        book.ports = vec![port("p", "s", "compute:nova", "10.0.0.4")];
+    }
+    for server in ["openstack://one/s", "openstack:///one/s", "openstack:///s"] {
+        client.introduce(server);
+        client.introduce("hcloud://7");
+        let listed = client.list().await.unwrap();
+        assert_eq!(listed[0].server.as_deref(), Some(server));
+    }
+}
+
+#[tokio::test]
 async fn of_several_ports_the_routed_one_is_asked_for() {
     let fake = Fake::start().await;
     let client = client(&fake);

@@ -1,6 +1,6 @@
 //! Nodes, a pool, a cloud, and what happens to them.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -368,7 +368,7 @@ impl World {
             return self.cloud.order(ip, target, end, fails);
         }
         match call {
-            Call::List => Answer::Listed(self.cloud.list()),
+            Call::List => Answer::Listed(Arc::new(self.cloud.list().into_iter().collect())),
             Call::Check { handle, .. } => self.cloud.check(handle),
             Call::Write => {
                 self.written = self.pool.memory().clone();
