@@ -91,6 +91,12 @@ impl Effort {
             watched: Duration::from_secs(10),
         },
     };
+
+    /// With this many addresses as the many, if that is said.
+    pub fn with_addresses(mut self, addresses: Option<u32>) -> Self {
+        self.crowd.all = addresses.unwrap_or(self.crowd.all);
+        self
+    }
 }
 
 /// Measures all parts, or one. What fails is told in the table; the rest goes on.

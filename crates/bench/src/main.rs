@@ -80,6 +80,9 @@ enum Command {
         /// themselves
         #[arg(long)]
         quick: bool,
+        /// How many addresses the many are
+        #[arg(long)]
+        addresses: Option<u32>,
     },
     /// What `cni` starts in the guest: prints reports, no table
     #[command(hide = true)]
@@ -131,12 +134,17 @@ fn run(command: &Command) -> Result<bool> {
             let runtime = tokio::runtime::Runtime::new()?;
             table.extend(runtime.block_on(api::measure(size))?);
         }
-        Command::Failover { only, quick } => {
+        Command::Failover {
+            only,
+            quick,
+            addresses,
+        } => {
             let effort = if quick {
                 failover::Effort::QUICK
             } else {
                 failover::Effort::FULL
             };
+            let effort = effort.with_addresses(addresses);
             table.extend(failover::measure(only, effort)?);
         }
         Command::CniInGuest { rounds, asking } => {

@@ -21,7 +21,7 @@ use super::{
     field::{Field, NODES, virtual_ip},
     history::{History, Outage, Spread},
     prober::Prober,
-    writes,
+    writes::{self, Writes},
 };
 use crate::table::{Figure, Row, Wanted};
 
@@ -111,6 +111,7 @@ async fn quiet(field: &Field<'_>, addresses: u32, size: Size) -> Result<Figure> 
 /// write all objects, and from then until all answer.
 async fn share(field: &Field<'_>, from: u32, to: u32) -> Result<(Duration, Duration)> {
     let vips = field.vips();
+    let before = Writes::so_far(field.cluster)?;
     let started = Instant::now();
     stream::iter(from..to)
         .map(|number| create(&vips, number))
@@ -128,11 +129,14 @@ async fn share(field: &Field<'_>, from: u32, to: u32) -> Result<(Duration, Durat
         Ok(Some(()))
     })
     .await?;
+    eprintln!("    all have a holder after {:?}", started.elapsed());
     wait::until("all addresses answer", LIMIT, async || {
         Ok(prober.is_steady(STEADY).then_some(()))
     })
     .await?;
     let begun = prober.at(written);
+    let writes = Writes::so_far(field.cluster)?.since(&before);
+    writes.tell("until all answer");
     let histories = block_in_place(|| prober.stop());
     let answers = histories.iter().map(History::first_answer);
     let answers: Option<Vec<Duration>> = answers.collect();
@@ -173,6 +177,7 @@ async fn node_dies(field: &Field<'_>) -> Result<Vec<Row>> {
     let version = listed.metadata.resource_version.as_deref();
     let names = held.iter().map(|it| it.name_any()).collect();
     let moves = watch_moves(&vips, version.unwrap_or_default(), node, names).await?;
+    let before = Writes::so_far(field.cluster)?;
     let from = Instant::now();
     field.cluster.power_off(node).await?;
     let (first, last) = tokio::time::timeout(LIMIT, moves)
@@ -183,6 +188,8 @@ async fn node_dies(field: &Field<'_>) -> Result<Vec<Row>> {
         Ok(prober.is_steady(STEADY).then_some(()))
     })
     .await?;
+    let writes = Writes::so_far(field.cluster)?.since(&before);
+    writes.tell("from the death until all answer");
     let decided = prober.at(first);
     let from = prober.at(from);
     let histories = block_in_place(|| prober.stop());

@@ -338,10 +338,8 @@ impl Keeper {
         let holders = held.filter_map(|(_, it)| it.view.holder.as_ref());
         scene.load = elect::load(holders.map(|it| it.candidate.uid.as_str()));
         let plan = takeover::plan(&self.entries, &standings, &scene, &self.rivals);
-        let mine = |ranked: &Vec<&Candidate>| ranked.iter().any(|it| it.node == scene.me);
         let plan: BTreeMap<VipId, Vec<Candidate>> = plan
             .into_iter()
-            .filter(|(_, ranked)| mine(ranked))
             .map(|(id, ranked)| (id.clone(), ranked.into_iter().cloned().collect()))
             .collect();
 
@@ -350,6 +348,7 @@ impl Keeper {
         for (id, entry) in &mut self.entries {
             let standing = standings.get(id).copied().unwrap_or(Standing::Gone);
             let ranked = plan.get(id).map(Vec::as_slice).unwrap_or_default();
+            entry.planned = ranked.first().map(|it| it.uid.clone());
             let mut is_wanted = false;
             match standing {
                 Standing::Gone => {}

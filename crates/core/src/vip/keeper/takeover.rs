@@ -92,6 +92,9 @@ pub(super) fn plan<'a>(
         let one = Vacant {
             candidates: candidates.collect(),
             preferred: &entry.view.failover.preferred,
+            first: entry.planned.as_deref(),
+            // Versions count up. What nobody holds is not written by anybody else again.
+            turn: (entry.view.version.len(), &entry.view.version),
         };
         vacant.insert(id, one);
     }

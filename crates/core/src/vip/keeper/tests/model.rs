@@ -17,7 +17,7 @@ pub use server::apply;
 use world::{World, id};
 
 mod dice;
-mod server;
+pub mod server;
 mod world;
 
 /// As by default, but for a shorter autonomy, so that its end is reached. Promises are
