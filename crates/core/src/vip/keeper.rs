@@ -382,14 +382,18 @@ impl Keeper {
                     is_wanted = true;
                     acts.extend(handover::prepare(entry, &scene, &self.kernel, agenda));
                 }
-                let holder = entry.view.holder.clone().filter(|_| scene.can_have(entry));
-                let look = |it| self.rivals.look(&it, &self.pledges, agenda);
+                let holder = entry.view.holder.as_ref();
+                let holder = holder.filter(|_| scene.can_have(entry));
+                let look = |it| self.rivals.look(it, &self.pledges, agenda);
                 acts.extend(holder.and_then(look));
             }
             if is_wanted {
-                let nodes = entry.view.candidates.iter().map(|it| &it.node);
-                let others = nodes.filter(|it| **it != self.me).cloned();
-                wanted.get_or_insert_default().extend(others);
+                let wanted = wanted.get_or_insert_default();
+                for node in entry.view.candidates.iter().map(|it| &it.node) {
+                    if *node != self.me && !wanted.contains(node) {
+                        wanted.insert(node.clone());
+                    }
+                }
             }
         }
         (acts, wanted)

@@ -25,6 +25,10 @@ use crate::{
 /// serve this one.
 const LONGEST: Duration = Duration::from_secs(10);
 
+/// The same for an address that never had a holder: nobody misses it, and whoever is
+/// impatient takes what another one is about to write.
+const LONGEST_FIRST: Duration = Duration::from_mins(1);
+
 /// How an address stands towards this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -159,11 +163,12 @@ pub(super) fn take(
     // to, it is waited for. Nobody misses an address that never had a holder. Only for
     // those that may be dead it is a matter of moments.
     let is_new = holder_before.is_none() && entry.view.moves == 0;
+    let longest = if is_new { LONGEST_FIRST } else { LONGEST };
     let mut turn = since;
     for node in nodes {
         let is_alive = is_new || others.rivals.is_heard(node, agenda.now);
         if let Some(last) = others.busy.get(node).filter(|_| is_alive) {
-            turn = turn.max(*last).min(since.after(LONGEST).max(turn));
+            turn = turn.max(*last).min(since.after(longest).max(turn));
         }
         turn = turn.after(if is_alive {
             scene.timing.renew
