@@ -343,6 +343,11 @@ impl Keeper {
             .map(|(id, ranked)| (id.clone(), ranked.into_iter().cloned().collect()))
             .collect();
 
+        let first = |id| plan.get(id).and_then(|it| it.first());
+        let is_occupied = self
+            .entries
+            .iter()
+            .any(|(id, entry)| entry.is_busy() && first(id).is_some_and(|it| it.node == self.me));
         let mut acts = Vec::new();
         let mut wanted: Option<BTreeSet<String>> = None;
         for (id, entry) in &mut self.entries {
@@ -369,6 +374,7 @@ impl Keeper {
                     let others = takeover::Others {
                         rivals: &self.rivals,
                         busy: &self.busy,
+                        is_occupied,
                     };
                     let taking = takeover::take(entry, ranked, is_vacant, &scene, others, agenda);
                     is_wanted = taking.wanted;

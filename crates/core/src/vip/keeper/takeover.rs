@@ -119,6 +119,9 @@ pub(super) struct Others<'a> {
     pub rivals: &'a Rivals,
     /// When they were last seen to get an address.
     pub busy: &'a BTreeMap<String, Moment>,
+    /// Whether this node still writes what it is the first one for. With a slow server all
+    /// of them do; who takes the part of others meanwhile only makes it slower.
+    pub is_occupied: bool,
 }
 
 /// Takes a vacant address when it is this node's turn.
@@ -163,6 +166,9 @@ pub(super) fn take(
     // to, it is waited for. Nobody misses an address that never had a holder. Only for
     // those that may be dead it is a matter of moments.
     let is_new = holder_before.is_none() && entry.view.moves == 0;
+    if is_new && others.is_occupied && !nodes.is_empty() {
+        return taking;
+    }
     let longest = if is_new { LONGEST_FIRST } else { LONGEST };
     let mut turn = since;
     for node in nodes {
