@@ -176,7 +176,10 @@ pub(super) fn take(
         if let Some(last) = others.busy.get(node).filter(|_| is_alive) {
             turn = turn.max(*last).min(since.after(longest).max(turn));
         }
-        turn = turn.after(if is_alive {
+        // Its first address costs a node a term, too.
+        turn = turn.after(if is_new {
+            scene.timing.duration
+        } else if is_alive {
             scene.timing.renew
         } else {
             scene.timing.stagger
