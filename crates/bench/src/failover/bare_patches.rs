@@ -9,7 +9,9 @@ use floe_testbed::cluster::{Cluster, wait};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{
     Api, ResourceExt as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+    api::{
+        ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    },
 };
 use serde_json::{Value, json};
 
@@ -29,7 +31,7 @@ pub async fn measure(
     let kind = ApiResource::from_gvk(&kind);
     let api: Api<DynamicObject> = Api::namespaced_with(cluster.client().await?, "default", &kind);
     wait::until("bare objects can be made", LIMIT, async || {
-        Ok(api.list_metadata(&Default::default()).await.ok())
+        Ok(api.list_metadata(&ListParams::default()).await.ok())
     })
     .await?;
     let status = json!(like.status);

@@ -75,34 +75,34 @@ pub async fn measure(field: &Field<'_>, size: Size) -> Result<Vec<Row>> {
     Step::run_async(title, share(field, 0, few)).await?;
     let some = quiet(field, few, size).await?;
     let title = format!("sharing {} addresses", size.all);
-    let shares = Step::run_async(title, share(field, few, size.all)).await?;
+    let outcome = Step::run_async(title, share(field, few, size.all)).await?;
     let many = quiet(field, size.all, size).await?;
     let all = size.all;
     let shared = all - few;
     let mut rows = vec![
         Row::new(
             format!("{shared} more addresses, from the first object to the last"),
-            seconds(shares.created),
+            seconds(outcome.created),
             Wanted::Nothing,
         ),
         Row::new(
             "  from the last object until all answer",
-            seconds(shares.answered),
+            seconds(outcome.answered),
             Wanted::Nothing,
         ),
         Row::new(
             "  from the last object until all are said to be served",
-            seconds(shares.told),
+            seconds(outcome.told),
             Wanted::Nothing,
         ),
         Row::new(
             "  writes of objects and records for each",
-            Figure::Count(shares.writes),
+            Figure::Count(outcome.writes),
             WRITTEN,
         ),
         Row::new(
             "  Events for each",
-            Figure::Count(shares.events),
+            Figure::Count(outcome.events),
             Wanted::Nothing,
         ),
         Row::new(
@@ -247,8 +247,8 @@ async fn node_dies(field: &Field<'_>) -> Result<Vec<Row>> {
     .await?;
     let version = listed.metadata.resource_version.as_deref();
     let names = held.iter().map(|it| it.name_any()).collect();
-    let lost = node.clone();
-    let is_moved = move |vip: &VirtualIP| node_of(vip).is_some_and(|it| it != lost);
+    let dead = node.clone();
+    let is_moved = move |vip: &VirtualIP| node_of(vip).is_some_and(|it| it != dead);
     let moves = watch(&vips, version.unwrap_or_default(), names, is_moved).await?;
     let before = Writes::so_far(field.cluster)?;
     let from = Instant::now();

@@ -194,8 +194,12 @@ impl Crowd {
                     Act::Serve(serving) => node.kernel = Some((now + KERNEL, serving.number)),
                     // Nobody is away.
                     Act::Ask { .. } | Act::Answer { .. } => {}
-                    act if is_of_object(&act) => node.waiting.push_back(act),
-                    act => self.requests.push_back((index, now, act)),
+                    act @ (Act::WriteVip { .. } | Act::ReadVip { .. }) => {
+                        node.waiting.push_back(act);
+                    }
+                    act @ (Act::WriteLease { .. } | Act::ReadLease { .. }) => {
+                        self.requests.push_back((index, now, act));
+                    }
                 }
             }
         }
