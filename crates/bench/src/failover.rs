@@ -3,11 +3,13 @@
 //!
 //! 1. [`keepalived`]: the reference, on plain hosts.
 //! 2. [`moves`]: one address on a cluster, and all the ways in which it comes to move.
-//! 3. [`crowd`]: many addresses, which appear, stay, and move all at once.
+//! 3. [`crowd`]: many addresses, which appear, stay, and move all at once, beside
+//!    [`bare_patches`].
 //!
 //! What is measured are packets: a [`prober`] asks from outside at a steady pace, and its
 //! [`history`] tells what was lost.
 
+mod bare_patches;
 mod crowd;
 mod echo;
 mod field;
@@ -91,6 +93,12 @@ impl Effort {
             watched: Duration::from_secs(10),
         },
     };
+
+    /// With this many addresses as the many, if that is said.
+    pub fn with_addresses(mut self, addresses: Option<u32>) -> Self {
+        self.crowd.all = addresses.unwrap_or(self.crowd.all);
+        self
+    }
 }
 
 /// Measures all parts, or one. What fails is told in the table; the rest goes on.

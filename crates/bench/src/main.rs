@@ -81,6 +81,9 @@ enum Command {
         /// themselves
         #[arg(long)]
         quick: bool,
+        /// How many addresses the many are
+        #[arg(long)]
+        addresses: Option<u32>,
     },
     /// Addresses of clouds on nodes: how long an event of a node takes to be decided
     Nodepool {
@@ -141,12 +144,17 @@ fn run(command: &Command) -> Result<bool> {
             let runtime = tokio::runtime::Runtime::new()?;
             table.extend(runtime.block_on(api::measure(size))?);
         }
-        Command::Failover { only, quick } => {
+        Command::Failover {
+            only,
+            quick,
+            addresses,
+        } => {
             let effort = if quick {
                 failover::Effort::QUICK
             } else {
                 failover::Effort::FULL
             };
+            let effort = effort.with_addresses(addresses);
             table.extend(failover::measure(only, effort)?);
         }
         Command::Nodepool { only, quick } => {

@@ -19,6 +19,7 @@ use tokio::sync::{broadcast, watch};
 pub use self::{
     books::{Books, Changed, EVERYWHERE, News, UNREADABLE_RECORD},
     feed::{Feeds, feed},
+    order::{Order, Stamp},
     seen::Seen,
 };
 

@@ -182,7 +182,7 @@ impl Steward {
     /// One that has not begun.
     pub fn new(needs: Needs) -> Self {
         Self {
-            server: Server::new(needs.client),
+            server: Server::new(needs.client, needs.vips.clone()),
             teller: Teller::new(needs.events, needs.metrics.clone()),
             cluster: needs.cluster,
             store: needs.store,

@@ -16,7 +16,10 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::Value;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep, timeout},
+};
 use tracing::debug;
 
 use super::objects::{self, LEASES};
@@ -30,6 +33,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// a thousand, and the renewal of the lease, which cannot wait, must not queue behind all
 /// of them in a server that is busy: more at once would only take longer each.
 const AT_ONCE: usize = 8;
+
+/// An answer that took longer comes from a server that has too much to do. Then the next
+/// write waits for a while: the lease has to be renewed in that server, too, and a node whose
+/// term ends writes all of its addresses anew.
+const SLOW: Duration = Duration::from_millis(250);
+
+/// How many times as long as the answer has taken, and at most how long.
+const RELIEF: u32 = 2;
+const LONGEST_RELIEF: Duration = Duration::from_secs(1);
 
 /// The taint that vouches that a node does not run.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -108,13 +120,23 @@ impl Calls {
 
     /// Writes to the status of an object that is as `patch` says.
     pub async fn patch_vip(&self, id: &VipId, patch: &Value) -> Written<VirtualIP> {
-        let Ok(_turn) = self.turns.acquire().await else {
+        let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await else {
             return Written::Unknown;
         };
         let (api, params) = (self.vips(id), PatchParams::default());
         let patch = Patch::Merge(patch);
+        let begun = Instant::now();
         let call = api.patch_status(&id.name, &params, &patch);
-        outcome(ask("write a VirtualIP", call).await)
+        let written = outcome(ask("write a VirtualIP", call).await);
+        let took = begun.elapsed();
+        if took > SLOW {
+            let relief = (took * RELIEF).min(LONGEST_RELIEF);
+            tokio::spawn(async move {
+                sleep(relief).await;
+                drop(turn);
+            });
+        }
+        written
     }
 
     /// Reads an object; an error: it could not be read.

@@ -46,9 +46,12 @@ const PARTING: Duration = Duration::from_secs(5);
 /// How often it is looked for nodes that are silent.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// With many addresses a round takes its time. Then it rests as long, up to this: what
-/// happens meanwhile is taken in at once, and others have work to do, too.
+/// With many addresses a round takes its time. Then it rests for some times as long, up to
+/// this: what happens meanwhile is taken in at once, and others have work to do, too.
 const REST: Duration = Duration::from_millis(50);
+
+/// How many times as long.
+const CALM: u32 = 3;
 
 /// What is not worth a rest.
 const SHORT: Duration = Duration::from_millis(4);
@@ -156,7 +159,7 @@ impl Driver {
             let now = self.clock.now();
             let took = now.0.saturating_sub(begun.0);
             if took > SHORT {
-                sleep(took.min(REST)).await;
+                sleep((took * CALM).min(REST)).await;
             }
             let now = self.clock.now();
             let next = output.next.into_iter().chain(parting).min();
@@ -328,9 +331,13 @@ impl Driver {
         });
     }
 
-    /// Writes conditions that have changed.
+    /// Writes conditions that have changed, once no address waits for its holder to be
+    /// written: a node that dies may leave a thousand.
     fn tell(&mut self) {
         let Some(serving) = &self.serving else { return };
+        if !self.writing.is_empty() {
+            return;
+        }
         let now = self.clock.now();
         let due = self
             .teller

@@ -24,6 +24,10 @@ use super::{conditions, health, plane::Findings};
 /// is at what they wrote.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How many conditions are written at once. Nobody waits for them, and what cannot wait has
+/// to get through.
+const AT_ONCE: usize = 4;
+
 /// What is told, and what is about to be.
 #[derive(Debug, Default)]
 pub struct Teller {
@@ -83,7 +87,7 @@ impl Teller {
                 continue;
             };
             let waits = writing.contains(id) || self.pauses.contains_key(id);
-            if waits || self.flying.contains(id) {
+            if waits || self.flying.contains(id) || self.flying.len() >= AT_ONCE {
                 self.is_due = true;
                 continue;
             }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::virtualip::{SERVING, VirtualIP};
 use floe_testbed::{cluster::wait, progress::Step};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::{
@@ -18,10 +18,11 @@ use kube::{
 use tokio::task::{JoinHandle, block_in_place};
 
 use super::{
+    bare_patches,
     field::{Field, NODES, virtual_ip},
     history::{History, Outage, Spread},
     prober::Prober,
-    writes,
+    writes::{self, Writes},
 };
 use crate::table::{Figure, Row, Wanted};
 
@@ -31,11 +32,22 @@ const FIRST: Ipv4Addr = Ipv4Addr::new(10, 201, 1, 1);
 const AT_ONCE: usize = 16;
 /// How often each address is asked; no figure of many is finer than that.
 const SPACING: Duration = Duration::from_millis(100);
+/// The same while all of them get their first holder: asking must not cost more than what
+/// is measured.
+const SHARING: Duration = Duration::from_millis(500);
+/// Where the machine bounds how many neighbours all its namespaces together may have. An
+/// address that is asked from outside is one.
+const NEIGHBOURS: &str = "/proc/sys/net/ipv4/neigh/default/gc_thresh";
 const STEADY: Duration = Duration::from_secs(2);
 /// What follows from a change is over by then.
 const REST: Duration = Duration::from_secs(15);
 /// It only ends what hangs.
 const LIMIT: Duration = Duration::from_mins(5);
+/// What floe may write of objects and records until an address is served: finalizer, record,
+/// grant, holder, conditions.
+const WRITTEN: Wanted = Wanted::AtMost(Figure::Count(5.0));
+/// What it may write of objects when an address is taken: its holder.
+const TAKEN: Wanted = Wanted::AtMost(Figure::Count(1.0));
 /// How long all addresses of a dead node may take once the first was taken.
 const MOVED: Wanted = Wanted::AtMost(Figure::Seconds(1.0));
 /// What writes may be with all addresses, beside those with a tenth of them.
@@ -56,25 +68,41 @@ pub async fn measure(field: &Field<'_>, size: Size) -> Result<Vec<Row>> {
         join_segment(field, &format!("node-{node}"), node).await?;
     }
     join_segment(field, &field.outside.name, 200).await?;
+    make_room(size.all);
     let few = size.all / 10;
     let none = quiet(field, 0, size).await?;
     let title = format!("sharing {few} addresses");
     Step::run_async(title, share(field, 0, few)).await?;
     let some = quiet(field, few, size).await?;
     let title = format!("sharing {} addresses", size.all);
-    let (created, served) = Step::run_async(title, share(field, few, size.all)).await?;
+    let outcome = Step::run_async(title, share(field, few, size.all)).await?;
     let many = quiet(field, size.all, size).await?;
     let all = size.all;
     let shared = all - few;
     let mut rows = vec![
         Row::new(
             format!("{shared} more addresses, from the first object to the last"),
-            seconds(created),
+            seconds(outcome.created),
             Wanted::Nothing,
         ),
         Row::new(
             "  from the last object until all answer",
-            seconds(served),
+            seconds(outcome.answered),
+            Wanted::Nothing,
+        ),
+        Row::new(
+            "  from the last object until all are said to be served",
+            seconds(outcome.told),
+            Wanted::Nothing,
+        ),
+        Row::new(
+            "  writes of objects and records for each",
+            Figure::Count(outcome.writes),
+            WRITTEN,
+        ),
+        Row::new(
+            "  Events for each",
+            Figure::Count(outcome.events),
             Wanted::Nothing,
         ),
         Row::new(
@@ -107,10 +135,33 @@ async fn quiet(field: &Field<'_>, addresses: u32, size: Size) -> Result<Figure> 
     Ok(Figure::PerSecond(Step::run_async(title, count).await?))
 }
 
-/// Shares addresses from number `from` to before `to`. Returns how long it took to
-/// write all objects, and from then until all answer.
-async fn share(field: &Field<'_>, from: u32, to: u32) -> Result<(Duration, Duration)> {
+/// How it went to share addresses.
+struct Shares {
+    /// How long it took to write all objects.
+    created: Duration,
+    /// From then until all answer.
+    answered: Duration,
+    /// From then until all objects say that they are served.
+    told: Duration,
+    /// What floe has written of objects and records for each.
+    writes: f64,
+    /// The Events for each.
+    events: f64,
+}
+
+/// Shares addresses from number `from` to before `to`.
+async fn share(field: &Field<'_>, from: u32, to: u32) -> Result<Shares> {
     let vips = field.vips();
+    let before = Writes::so_far(field.cluster)?;
+    let listed = vips.list_metadata(&ListParams::default().limit(1)).await?;
+    let version = listed.metadata.resource_version.unwrap_or_default();
+    let names = (from..to).map(name).collect();
+    // A list again and again would cost the API server more than what is measured.
+    let serving = watch(&vips, &version, names, |vip| {
+        let condition = vip.condition(SERVING);
+        condition.is_some_and(|it| it.status == "True")
+    });
+    let serving = serving.await?;
     let started = Instant::now();
     stream::iter(from..to)
         .map(|number| create(&vips, number))
@@ -119,26 +170,46 @@ async fn share(field: &Field<'_>, from: u32, to: u32) -> Result<(Duration, Durat
         .await?;
     let written = Instant::now();
     let targets: Vec<Ipv4Addr> = (from..to).map(address).collect();
-    let prober = Prober::start(&field.outside, targets, SPACING)?;
-    let all = usize::try_from(to)?;
-    wait::until("all addresses have a holder", LIMIT, async || {
-        let held = vips.list(&ListParams::default()).await?;
-        let held = held.iter().filter(|it| node_of(it).is_some()).count();
-        ensure!(held == all, "{held} of {all} have one");
-        Ok(Some(()))
-    })
-    .await?;
+    let prober = Prober::start(&field.outside, targets, SHARING)?;
+    let (_, told) = tokio::time::timeout(LIMIT, serving)
+        .await
+        .context("not all addresses are served")???;
     wait::until("all addresses answer", LIMIT, async || {
         Ok(prober.is_steady(STEADY).then_some(()))
     })
     .await?;
     let begun = prober.at(written);
+    let writes = Writes::so_far(field.cluster)?.since(&before);
+    writes.tell("until all are served");
     let histories = block_in_place(|| prober.stop());
     let answers = histories.iter().map(History::first_answer);
     let answers: Option<Vec<Duration>> = answers.collect();
     let last = answers.context("an address has not answered")?;
     let last = last.into_iter().max().unwrap_or_default();
-    Ok((written - started, last.saturating_sub(begun)))
+    let count = f64::from(to - from);
+    let kinds = ["virtualips PATCH", "virtualips/status", "floatingips"];
+    Ok(Shares {
+        created: written - started,
+        answered: last.saturating_sub(begun),
+        told: told.saturating_duration_since(written),
+        writes: kinds.iter().map(|kind| writes.of(kind)).sum::<f64>() / count,
+        events: writes.of("events POST") / count,
+    })
+}
+
+/// Sees to it that a host can have so many neighbours, if this process may.
+fn make_room(addresses: u32) {
+    for (number, factor) in [(3, 8), (2, 4), (1, 2)] {
+        let path = format!("{NEIGHBOURS}{number}");
+        let wanted = addresses * factor;
+        let now = std::fs::read_to_string(&path).unwrap_or_default();
+        let now: u32 = now.trim().parse().unwrap_or(u32::MAX);
+        if now < wanted
+            && let Err(error) = std::fs::write(&path, wanted.to_string())
+        {
+            eprintln!("    the machine bounds its neighbours to {now}: {error}");
+        }
+    }
 }
 
 async fn create(vips: &Api<VirtualIP>, number: u32) -> Result<()> {
@@ -165,6 +236,10 @@ async fn node_dies(field: &Field<'_>) -> Result<Vec<Row>> {
         .context("there is no address")?;
     let targets: Vec<Ipv4Addr> = held.iter().filter_map(|it| granted(it)).collect();
     ensure!(targets.len() == held.len(), "an address is not granted");
+    let like = held.first().context("there is no address")?;
+    let title = format!("{} bare patches", held.len());
+    let bare = bare_patches::measure(field.cluster, like, held.len(), AT_ONCE);
+    let bare = Step::run_async(title, bare).await?;
     let prober = Prober::start(&field.outside, targets, SPACING)?;
     wait::until("all addresses of the node answer", LIMIT, async || {
         Ok(prober.is_steady(STEADY).then_some(()))
@@ -172,17 +247,24 @@ async fn node_dies(field: &Field<'_>) -> Result<Vec<Row>> {
     .await?;
     let version = listed.metadata.resource_version.as_deref();
     let names = held.iter().map(|it| it.name_any()).collect();
-    let moves = watch_moves(&vips, version.unwrap_or_default(), node, names).await?;
+    let dead = node.clone();
+    let is_moved = move |vip: &VirtualIP| node_of(vip).is_some_and(|it| it != dead);
+    let moves = watch(&vips, version.unwrap_or_default(), names, is_moved).await?;
+    let before = Writes::so_far(field.cluster)?;
     let from = Instant::now();
     field.cluster.power_off(node).await?;
     let (first, last) = tokio::time::timeout(LIMIT, moves)
         .await
         .context("not all addresses have moved")???;
+    let taking = Writes::so_far(field.cluster)?.since(&before);
+    taking.tell("until the last was taken");
     ensure!(first >= from, "an address moved before the node died");
     wait::until("all addresses answer again", LIMIT, async || {
         Ok(prober.is_steady(STEADY).then_some(()))
     })
     .await?;
+    let writes = Writes::so_far(field.cluster)?.since(&before);
+    writes.tell("until all answer");
     let decided = prober.at(first);
     let from = prober.at(from);
     let histories = block_in_place(|| prober.stop());
@@ -200,6 +282,12 @@ async fn node_dies(field: &Field<'_>) -> Result<Vec<Row>> {
             "  the last was taken, after the first",
             seconds(last.saturating_duration_since(first)),
             Wanted::Nothing,
+        )
+        .against(seconds(bare)),
+        Row::new(
+            "  writes of objects for each, until the last was taken",
+            Figure::Count(taking.of("virtualips") / f64::from(u32::try_from(count)?)),
+            TAKEN,
         ),
         Row::new("  gap, p50", seconds(gaps.p50), Wanted::Nothing),
         Row::new("  gap, max", seconds(gaps.max), Wanted::Nothing),
@@ -218,15 +306,14 @@ fn outages(histories: &[History], from: Duration) -> Result<Vec<Outage>> {
         .collect()
 }
 
-/// Waits until all these addresses of a node are held elsewhere. Returns when it was told
-/// of the first one and of the last.
-async fn watch_moves(
+/// Waits until all these objects are as wanted. Returns when it was told of the first one
+/// and of the last.
+async fn watch(
     vips: &Api<VirtualIP>,
     version: &str,
-    node: &str,
     mut waiting: BTreeSet<String>,
+    is_wanted: impl Fn(&VirtualIP) -> bool + Send + 'static,
 ) -> Result<JoinHandle<Result<(Instant, Instant)>>> {
-    let lost = node.to_owned();
     let events = vips.watch(&WatchParams::default(), version).await?;
     let mut events = Box::pin(events);
     Ok(tokio::spawn(async move {
@@ -239,8 +326,7 @@ async fn watch_moves(
                 WatchEvent::Error(status) => bail!("the watch of addresses ended: {status:?}"),
                 WatchEvent::Bookmark(_) => continue,
             };
-            let moved = node_of(&vip).is_some_and(|it| it != lost);
-            if moved && waiting.remove(&vip.name_any()) {
+            if is_wanted(&vip) && waiting.remove(&vip.name_any()) {
                 let first = *first.get_or_insert(at);
                 if waiting.is_empty() {
                     return Ok((first, at));

@@ -18,11 +18,13 @@ use super::{
     Steward, Stir, UNCLAIMED,
     claims::{Claimants, Claims},
     made,
+    tell::PodMoves,
     tend::{Left, Sight, TendError},
 };
 
-/// How many objects of a namespace are written at a time.
-const PARALLEL: usize = 16;
+/// How many objects of a namespace are written at a time. Agents take addresses beside it,
+/// and they renew leases: more at once would only let all of them wait longer.
+const PARALLEL: usize = 8;
 
 /// What came of a look at a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,10 +69,12 @@ impl Steward {
                 .problem(namespace, claimer, problem.reason(), &note, note.clone());
         }
         let now = Timestamp::now();
+        let mut pods = PodMoves::default();
         for (id, vip) in objects.iter().filter(|(id, _)| stir.concerns(id)) {
             let uid_of = |pod: &str| Some(self.cluster.member(namespace, pod)?.uid.clone());
-            self.teller.moved(id, vip, now, uid_of);
+            self.teller.moved(id, vip, now, uid_of, &mut pods);
         }
+        self.teller.pods_moved(namespace, pods);
         let made = self.make(namespace, &claims, &objects).await;
         let removed = self.remove(&claims, &objects).await;
         let sight = Sight {

@@ -14,15 +14,20 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::store::Vips;
+
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The namespace of the nodes' leases.
 const LEASES: &str = "kube-system";
 
-/// The way to the API server.
+/// The way to the API server. What it answers is known at once.
 #[derive(Clone)]
-pub struct Server(Client);
+pub struct Server {
+    client: Client,
+    vips: Vips,
+}
 
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,16 +64,16 @@ pub struct Tenure {
 }
 
 impl Server {
-    /// By this client.
-    pub fn new(client: Client) -> Self {
-        Self(client)
+    /// By this client, for these objects.
+    pub fn new(client: Client, vips: Vips) -> Self {
+        Self { client, vips }
     }
 
     /// Makes an object.
     pub async fn create(&self, vip: &VirtualIP) -> Result<VirtualIP, Failure> {
         let namespace = vip.metadata.namespace.as_deref().unwrap_or_default();
-        let api: Api<VirtualIP> = Api::namespaced(self.0.clone(), namespace);
-        ask(api.create(&PostParams::default(), vip)).await
+        let api: Api<VirtualIP> = Api::namespaced(self.client.clone(), namespace);
+        self.known(ask(api.create(&PostParams::default(), vip)).await)
     }
 
     /// Asks for the deletion of an object that is as it was seen.
@@ -94,7 +99,7 @@ impl Server {
         metadata["resourceVersion"] = json!(seen.metadata.resource_version);
         let patch = json!({ "metadata": metadata });
         let (api, params) = (self.vips(id), PatchParams::default());
-        ask(api.patch(&id.name, &params, &Patch::Merge(&patch))).await
+        self.known(ask(api.patch(&id.name, &params, &Patch::Merge(&patch))).await)
     }
 
     /// Changes the status of an object that is as it was seen.
@@ -109,7 +114,7 @@ impl Server {
             "status": status,
         });
         let (api, params) = (self.vips(id), PatchParams::default());
-        ask(api.patch_status(&id.name, &params, &Patch::Merge(&patch))).await
+        self.known(ask(api.patch_status(&id.name, &params, &Patch::Merge(&patch))).await)
     }
 
     /// Whether an object exists, as the API server says it now.
@@ -120,7 +125,7 @@ impl Server {
 
     /// The lease of a node, as the API server says it now.
     pub async fn tenure(&self, node: &str) -> Result<Tenure, Failure> {
-        let api: Api<Lease> = Api::namespaced(self.0.clone(), LEASES);
+        let api: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
         let lease = ask(api.get_opt(&format!("floe-vip-{node}"))).await?;
         Ok(lease.map_or_else(Tenure::default, |lease| Tenure {
             version: lease.metadata.resource_version,
@@ -133,7 +138,7 @@ impl Server {
 
     /// Whether a node is known to be off: its object is gone, or somebody has marked it.
     pub async fn is_out_of_service(&self, node: &str) -> Result<bool, Failure> {
-        let api: Api<Node> = Api::all(self.0.clone());
+        let api: Api<Node> = Api::all(self.client.clone());
         let found = ask(api.get_opt(node)).await?;
         Ok(found.is_none_or(|node| {
             let taints = node.spec.and_then(|it| it.taints).unwrap_or_default();
@@ -142,8 +147,15 @@ impl Server {
         }))
     }
 
+    fn known(&self, answer: Result<VirtualIP, Failure>) -> Result<VirtualIP, Failure> {
+        if let Ok(object) = &answer {
+            self.vips.written(object);
+        }
+        answer
+    }
+
     fn vips(&self, id: &VipId) -> Api<VirtualIP> {
-        Api::namespaced(self.0.clone(), &id.namespace)
+        Api::namespaced(self.client.clone(), &id.namespace)
     }
 }
 

@@ -1,7 +1,9 @@
-//! All `VirtualIP` objects, fed by a watch.
+//! All `VirtualIP` objects, fed by a watch and by the answers to this process' own writes:
+//! whoever judged by what the watch alone has told would write a second time what it has
+//! just written, and be refused.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -16,7 +18,7 @@ use kube::{
 use tokio::sync::broadcast;
 use tracing::warn;
 
-use crate::store::{Seen, Store, rewind};
+use crate::store::{Order, Seen, Stamp, Store, rewind};
 
 /// How many changes a reader may lag behind.
 const CHANGES: usize = 4096;
@@ -31,8 +33,7 @@ pub struct Vips {
 #[derive(Debug, Default)]
 struct Objects {
     known: BTreeMap<VipId, Arc<VirtualIP>>,
-    /// While a list comes in: what is in it so far.
-    listed: Option<BTreeSet<VipId>>,
+    order: Order<VipId>,
     complete: bool,
 }
 
@@ -94,6 +95,12 @@ impl Vips {
         }
     }
 
+    /// Takes in the answer to a write of this process.
+    pub fn written(&self, object: &VirtualIP) {
+        let object = Seen::Whole(object.clone());
+        self.enter(Event::Apply(object));
+    }
+
     fn enter(&self, event: Event<Seen<VirtualIP>>) {
         let changed = self.lock().enter(event);
         for id in changed {
@@ -113,7 +120,7 @@ impl Objects {
     fn enter(&mut self, event: Event<Seen<VirtualIP>>) -> Vec<VipId> {
         match event {
             Event::Init => {
-                self.listed = Some(BTreeSet::new());
+                self.order.begin_list();
                 Vec::new()
             }
             Event::InitApply(object) | Event::Apply(object) => {
@@ -121,21 +128,23 @@ impl Objects {
             }
             Event::InitDone => {
                 self.complete = true;
-                let listed = self.listed.take().unwrap_or_default();
-                let gone = self.known.extract_if(.., |id, _| !listed.contains(id));
-                gone.map(|(id, _)| id).collect()
+                let gone = self.order.end_list();
+                let gone = gone.into_iter();
+                gone.filter(|id| self.known.remove(id).is_some()).collect()
             }
             Event::Delete(object) => {
                 let id = id(object.meta());
-                self.known.remove(&id).map(|_| id).into_iter().collect()
+                let is_gone = self.order.gone(&id, &Stamp::of(object.meta()));
+                let known = is_gone.then(|| self.known.remove(&id)).flatten();
+                known.map(|_| id).into_iter().collect()
             }
         }
     }
 
     fn apply(&mut self, object: Seen<VirtualIP>) -> Option<VipId> {
         let id = id(object.meta());
-        if let Some(listed) = &mut self.listed {
-            listed.insert(id.clone());
+        if !self.order.exists(&id, &Stamp::of(object.meta())) {
+            return None;
         }
         match object {
             Seen::Whole(mut object) => {

@@ -50,6 +50,18 @@ struct Seen {
     holder: Option<(String, String)>,
 }
 
+/// What pods are to be told of moves that were seen at once: by name, uid and reason.
+#[derive(Debug, Default)]
+pub struct PodMoves(BTreeMap<(String, String, &'static str), PodMove>);
+
+#[derive(Debug)]
+struct PodMove {
+    /// The first of them in words.
+    note: String,
+    /// The numbers of all of them.
+    turns: Vec<u32>,
+}
+
 impl Teller {
     /// By Events, logs and metrics.
     pub fn new(events: Events, metrics: Metrics) -> Self {
@@ -124,14 +136,15 @@ impl Teller {
         self.tell(reference(vip), true, reason, action, note, turn);
     }
 
-    /// Tells the last move of an object, unless that was done. `uid_of` finds the uid of a
-    /// pod by its name.
+    /// Tells the last move of an object, unless that was done, and notes what its pods are
+    /// to be told. `uid_of` finds the uid of a pod by its name.
     pub fn moved(
         &self,
         id: &VipId,
         vip: &VirtualIP,
         now: Timestamp,
         uid_of: impl Fn(&str) -> Option<String>,
+        pods: &mut PodMoves,
     ) {
         let Some(status) = &vip.status else { return };
         let holder = status.holder.as_ref();
@@ -181,15 +194,38 @@ impl Teller {
             let uid = known.map(|(_, uid)| uid.clone()).or_else(|| uid_of(pod));
             // Nobody finds an Event about a pod without its uid.
             let Some(uid) = uid else { continue };
+            let key = (pod.clone(), uid, reason);
+            let told = pods.0.entry(key).or_insert_with(|| PodMove {
+                note: note.clone(),
+                turns: Vec::new(),
+            });
+            told.turns.push(turn);
+        }
+    }
+
+    /// Tells pods what has happened to them at once. A pod that loses or gets hundreds of
+    /// addresses with a node is told in one Event: nobody reads hundreds, and each is a
+    /// write at a time when there are enough of them.
+    pub fn pods_moved(&self, namespace: &str, pods: PodMoves) {
+        for ((name, uid, reason), told) in pods.0 {
+            let (note, turn) = match &told.turns[..] {
+                [one] => (told.note, *one),
+                all => {
+                    let parts: Vec<String> = all.iter().map(ToString::to_string).collect();
+                    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+                    let note = format!("{}; so did {} others", told.note, all.len() - 1);
+                    (note, turn(&parts))
+                }
+            };
             let about = ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some("Pod".to_owned()),
-                namespace: Some(namespace.clone()),
-                name: Some(pod.clone()),
+                namespace: Some(namespace.to_owned()),
+                name: Some(name),
                 uid: Some(uid),
                 ..ObjectReference::default()
             };
-            self.tell(about, false, reason, "Move", note.clone(), turn);
+            self.tell(about, false, reason, "Move", note, turn);
         }
     }
 

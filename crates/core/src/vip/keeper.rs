@@ -338,18 +338,22 @@ impl Keeper {
         let holders = held.filter_map(|(_, it)| it.view.holder.as_ref());
         scene.load = elect::load(holders.map(|it| it.candidate.uid.as_str()));
         let plan = takeover::plan(&self.entries, &standings, &scene, &self.rivals);
-        let mine = |ranked: &Vec<&Candidate>| ranked.iter().any(|it| it.node == scene.me);
         let plan: BTreeMap<VipId, Vec<Candidate>> = plan
             .into_iter()
-            .filter(|(_, ranked)| mine(ranked))
             .map(|(id, ranked)| (id.clone(), ranked.into_iter().cloned().collect()))
             .collect();
 
+        let first = |id| plan.get(id).and_then(|it| it.first());
+        let is_occupied = self
+            .entries
+            .iter()
+            .any(|(id, entry)| entry.is_busy() && first(id).is_some_and(|it| it.node == self.me));
         let mut acts = Vec::new();
         let mut wanted: Option<BTreeSet<String>> = None;
         for (id, entry) in &mut self.entries {
             let standing = standings.get(id).copied().unwrap_or(Standing::Gone);
             let ranked = plan.get(id).map(Vec::as_slice).unwrap_or_default();
+            entry.planned = ranked.first().map(|it| it.uid.clone());
             let mut is_wanted = false;
             match standing {
                 Standing::Gone => {}
@@ -370,6 +374,7 @@ impl Keeper {
                     let others = takeover::Others {
                         rivals: &self.rivals,
                         busy: &self.busy,
+                        is_occupied,
                     };
                     let taking = takeover::take(entry, ranked, is_vacant, &scene, others, agenda);
                     is_wanted = taking.wanted;
@@ -383,14 +388,18 @@ impl Keeper {
                     is_wanted = true;
                     acts.extend(handover::prepare(entry, &scene, &self.kernel, agenda));
                 }
-                let holder = entry.view.holder.clone().filter(|_| scene.can_have(entry));
-                let look = |it| self.rivals.look(&it, &self.pledges, agenda);
+                let holder = entry.view.holder.as_ref();
+                let holder = holder.filter(|_| scene.can_have(entry));
+                let look = |it| self.rivals.look(it, &self.pledges, agenda);
                 acts.extend(holder.and_then(look));
             }
             if is_wanted {
-                let nodes = entry.view.candidates.iter().map(|it| &it.node);
-                let others = nodes.filter(|it| **it != self.me).cloned();
-                wanted.get_or_insert_default().extend(others);
+                let wanted = wanted.get_or_insert_default();
+                for node in entry.view.candidates.iter().map(|it| &it.node) {
+                    if *node != self.me && !wanted.contains(node) {
+                        wanted.insert(node.clone());
+                    }
+                }
             }
         }
         (acts, wanted)

@@ -52,7 +52,7 @@ impl Watcher {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::BTreeSet;
 
     use k8s_openapi::api::core::v1::Node;
     use kube::{
@@ -85,19 +85,19 @@ mod tests {
         let enter = move |event| sender.send(event).unwrap();
         let config = Config::default().labels("role=web");
         let following = tokio::spawn(follow(api, config, "nodes", enter));
-        let mut known = BTreeMap::new();
+        let mut known = BTreeSet::new();
         let mut next = async || {
             let event = told.recv().await.unwrap();
             match event {
                 Event::Init | Event::InitDone => {}
                 Event::InitApply(node) | Event::Apply(node) => {
-                    known.insert(node.name_any(), ());
+                    known.insert(node.name_any());
                 }
                 Event::Delete(node) => {
                     known.remove(&node.name_any());
                 }
             }
-            known.keys().cloned().collect::<Vec<_>>()
+            known.iter().cloned().collect::<Vec<_>>()
         };
         while next().await != ["a"] {}
         server.put(NODES, node("c", "db"));

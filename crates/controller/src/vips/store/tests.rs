@@ -108,3 +108,33 @@ async fn one_that_cannot_be_read_stays_as_it_was() {
     assert_eq!(changes.recv().await.unwrap(), key("shop", "last"));
     assert!(vips.get(&key("shop", "web")).is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_an_own_write_counts_until_the_watch_tells_something_newer() {
+    let object = |version: &str, address: &str| -> VirtualIP {
+        let mut object = vip("shop", "web");
+        object["metadata"]["uid"] = json!("u");
+        object["metadata"]["resourceVersion"] = json!(version);
+        object["spec"]["addresses"] = json!([address]);
+        serde_json::from_value(object).unwrap()
+    };
+    let vips = Vips::default();
+    let known = || {
+        vips.get(&key("shop", "web"))
+            .map(|it| it.spec.addresses[0].clone())
+    };
+    let seen = |object| vips.enter(Event::Apply(Seen::Whole(object)));
+    seen(object("5", "10.0.70.20"));
+    vips.written(&object("7", "10.0.70.21"));
+    assert_eq!(known().as_deref(), Some("10.0.70.21"));
+    // The watch comes to what was there before.
+    seen(object("6", "10.0.70.20"));
+    assert_eq!(known().as_deref(), Some("10.0.70.21"));
+    seen(object("8", "10.0.70.22"));
+    assert_eq!(known().as_deref(), Some("10.0.70.22"));
+    // What others have deleted does not come back with a late answer.
+    let gone = Seen::Whole(object("9", "10.0.70.22"));
+    vips.enter(Event::Delete(gone));
+    vips.written(&object("8", "10.0.70.22"));
+    assert_eq!(known(), None);
+}

@@ -175,6 +175,48 @@ async fn each_move_is_told_once_on_the_object_and_on_both_pods() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_that_lose_and_get_many_addresses_at_once_are_told_once() {
+    let scene = held(web()).await;
+    let names = ["web", "web-2", "web-3"];
+    for (name, ip) in names.iter().zip(["", "10.0.70.21", "10.0.70.22"]).skip(1) {
+        let mut spec = web();
+        spec["addresses"] = json!([ip]);
+        scene.server.put(VIPS, vip(name, &spec));
+        scene.until(|it| it.candidates(name) == ["a", "b"]).await;
+        scene.set_status(name, |status| {
+            status["holder"] = holding("a", "n1", 4);
+            status["moves"] = json!(1);
+        });
+    }
+    pass(1).await;
+    for name in names {
+        let at = jiff::Timestamp::now().to_string();
+        scene.set_status(name, |status| {
+            status["holder"] = holding("b", "n2", 4);
+            status["moves"] = json!(2);
+            status["lastMove"] =
+                json!({ "at": at, "reason": "NodeSilent", "from": "a", "to": "b" });
+        });
+    }
+    let all = [
+        "Pod a NodeSilent",
+        "Pod b NodeSilent",
+        "VirtualIP web NodeSilent",
+        "VirtualIP web-2 NodeSilent",
+        "VirtualIP web-3 NodeSilent",
+    ];
+    scene.until(|it| it.events() == all).await;
+    pass(60).await;
+    assert_eq!(scene.events(), all);
+    let events = scene.server.objects(EVENTS);
+    let of_pods = events.iter().filter(|it| it["regarding"]["kind"] == "Pod");
+    for event in of_pods {
+        let note = text(&event["note"]);
+        assert!(note.ends_with("; so did 2 others"), "{note}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_leader_tells_a_recent_move_and_no_old_one() {
     let with = |name: &str, ip: &str, at: String| {
         let mut object = vip(name, &json!({ "addresses": [ip], "selector": {} }));

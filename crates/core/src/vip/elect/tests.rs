@@ -95,6 +95,7 @@ fn nobody_is_ranked_where_nobody_can() {
     let vacant = Vacant {
         candidates: Vec::new(),
         preferred: &["a".to_owned()],
+        ..Vacant::default()
     };
     let plan = plan(&BTreeMap::from([(id, vacant)]), &Load::new());
     assert_eq!(plan, BTreeMap::from([(id, Vec::new())]));
@@ -107,6 +108,7 @@ fn the_addresses_of_a_dead_node_are_spread_over_what_the_others_hold() {
     let vacant = Vacant {
         candidates: all.iter().collect(),
         preferred: &[],
+        ..Vacant::default()
     };
     let vacant = ids.iter().map(|id| (id, vacant.clone())).collect();
     let before = load(["b", "b"]);
@@ -126,6 +128,7 @@ fn a_thousand_addresses_are_spread_over_three_pods() {
     let vacant = Vacant {
         candidates: all.iter().collect(),
         preferred: &[],
+        ..Vacant::default()
     };
     let vacant = ids.iter().map(|id| (id, vacant.clone())).collect();
     let load = outcome(&plan(&vacant, &Load::new()), &Load::new());
@@ -168,7 +171,7 @@ proptest! {
         let ids = ids(5);
         let planned = |all| {
             let all: &Vec<Candidate> = all;
-            let vacant = Vacant { candidates: all.iter().collect(), preferred: &preferred };
+            let vacant = Vacant { candidates: all.iter().collect(), preferred: &preferred, ..Vacant::default() };
             plan(&ids.iter().map(|id| (id, vacant.clone())).collect(), &load)
         };
         prop_assert_eq!(planned(&one), planned(&other));
@@ -196,7 +199,7 @@ proptest! {
         let ids = ids(extra.len());
         let vacant = ids.iter().zip(&extra).map(|(id, some)| {
             let candidates = common.iter().chain(some).collect();
-            (id, Vacant { candidates, preferred: &[] })
+            (id, Vacant { candidates, preferred: &[], ..Vacant::default() })
         });
         let plan = plan(&vacant.collect(), &before);
         let after = outcome(&plan, &before);
@@ -213,6 +216,53 @@ proptest! {
         for (ranked, some) in plan.values().zip(&extra) {
             prop_assert_eq!(ranked.len(), common.len() + some.len());
         }
+    }
+
+    #[test]
+    fn a_plan_stays_while_it_is_carried_out_and_more_comes(
+        all in candidates(5),
+        before in load_of(5),
+        steps in prop::collection::vec((any::<bool>(), 0..40_usize), 1..60),
+    ) {
+        // Some become vacant, some are taken by whom the plan has for them, in any order.
+        // Names are not in the order in which addresses come.
+        let ids: Vec<VipId> = ids(steps.len()).into_iter().rev().collect();
+        let mut planned: BTreeMap<VipId, String> = BTreeMap::new();
+        let mut load = before.clone();
+        let mut count = 0;
+        for (comes, index) in steps {
+            if comes || planned.is_empty() {
+                planned.insert(ids[count].clone(), String::new());
+                count += 1;
+            } else {
+                let id = planned.keys().nth(index % planned.len()).unwrap().clone();
+                let holder = planned.remove(&id).unwrap();
+                *load.entry(holder).or_default() += 1;
+            }
+            let earlier = planned.clone();
+            let vacant = earlier.iter().map(|(id, first)| {
+                let first = Some(first.as_str()).filter(|it| !it.is_empty());
+                (id, Vacant { candidates: all.iter().collect(), first, ..Vacant::default() })
+            });
+            let now = plan(&vacant.collect(), &load);
+            if all.is_empty() {
+                return Ok(());
+            }
+            for (id, ranked) in now {
+                prop_assert_eq!(ranked.len(), all.len());
+                let first = planned.insert(id.clone(), ranked[0].uid.clone()).unwrap();
+                prop_assert!(first.is_empty() || first == ranked[0].uid);
+            }
+        }
+        for holder in planned.into_values() {
+            *load.entry(holder).or_default() += 1;
+        }
+        let width = |load: &Load| {
+            let counts = all.iter().map(|it| load.get(&it.uid).copied().unwrap_or(0));
+            let (least, most) = (counts.clone().min(), counts.max());
+            most.unwrap_or(0) - least.unwrap_or(0)
+        };
+        prop_assert!(width(&load) <= width(&before).max(1), "{before:?} {load:?}");
     }
 
     #[test]

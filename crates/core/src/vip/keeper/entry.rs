@@ -27,6 +27,8 @@ pub(super) struct Entry {
     pub moved: Option<Moment>,
     /// Since when nobody serves it, and whose holding was the last.
     pub vacant: Option<(Option<(String, i64)>, Moment)>,
+    /// The uid of the pod that is to take it while nobody serves it.
+    pub planned: Option<String>,
     /// The term and the number of moves of the holding that this node has given up, or has
     /// tried to. It serves no more by that holding, since the write may come to effect at
     /// any time, until a write of its own was accepted on what it saw.
@@ -68,6 +70,7 @@ impl Entry {
             pause: None,
             moved: None,
             vacant: None,
+            planned: None,
             given: None,
             yielding: None,
             nominee: None,

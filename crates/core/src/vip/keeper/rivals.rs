@@ -189,11 +189,11 @@ impl Rivals {
 
     /// When a node will have been silent for so long that this term of it must be over.
     fn quiet(&mut self, node: &str, term: i64, pledges: &Pledges, now: Moment) -> Moment {
-        let (me, timing) = (self.me.clone(), self.timing);
-        let rival = self.rival(node, now);
+        let timing = self.timing;
         // Whom it does not name it does not ask, so it may go on without this node's word.
-        let lease = rival.lease.as_ref();
-        let asks = lease.is_some_and(|it| it.term == term && it.peers.contains(&me));
+        let lease = self.nodes.get(node).and_then(|it| it.lease.as_ref());
+        let asks = lease.is_some_and(|it| it.term == term && it.peers.contains(&self.me));
+        let rival = self.rival(node, now);
         let span = if asks || rival.down {
             timing.duration
         } else {

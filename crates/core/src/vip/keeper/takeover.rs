@@ -25,6 +25,10 @@ use crate::{
 /// serve this one.
 const LONGEST: Duration = Duration::from_secs(10);
 
+/// The same for an address that never had a holder: nobody misses it, and whoever is
+/// impatient takes what another one is about to write.
+const LONGEST_FIRST: Duration = Duration::from_mins(1);
+
 /// How an address stands towards this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -92,6 +96,9 @@ pub(super) fn plan<'a>(
         let one = Vacant {
             candidates: candidates.collect(),
             preferred: &entry.view.failover.preferred,
+            first: entry.planned.as_deref(),
+            // Versions count up. What nobody holds is not written by anybody else again.
+            turn: (entry.view.version.len(), &entry.view.version),
         };
         vacant.insert(id, one);
     }
@@ -112,6 +119,9 @@ pub(super) struct Others<'a> {
     pub rivals: &'a Rivals,
     /// When they were last seen to get an address.
     pub busy: &'a BTreeMap<String, Moment>,
+    /// Whether this node still writes what it is the first one for. With a slow server all
+    /// of them do; who takes the part of others meanwhile only makes it slower.
+    pub is_occupied: bool,
 }
 
 /// Takes a vacant address when it is this node's turn.
@@ -156,13 +166,20 @@ pub(super) fn take(
     // to, it is waited for. Nobody misses an address that never had a holder. Only for
     // those that may be dead it is a matter of moments.
     let is_new = holder_before.is_none() && entry.view.moves == 0;
+    if is_new && others.is_occupied && !nodes.is_empty() {
+        return taking;
+    }
+    let longest = if is_new { LONGEST_FIRST } else { LONGEST };
     let mut turn = since;
     for node in nodes {
         let is_alive = is_new || others.rivals.is_heard(node, agenda.now);
         if let Some(last) = others.busy.get(node).filter(|_| is_alive) {
-            turn = turn.max(*last).min(since.after(LONGEST).max(turn));
+            turn = turn.max(*last).min(since.after(longest).max(turn));
         }
-        turn = turn.after(if is_alive {
+        // Its first address costs a node a term, too.
+        turn = turn.after(if is_new {
+            scene.timing.duration
+        } else if is_alive {
             scene.timing.renew
         } else {
             scene.timing.stagger

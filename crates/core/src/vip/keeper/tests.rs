@@ -1,5 +1,6 @@
 //! The rules of a keeper one by one, and a model of several that share an API server.
 
+mod crowd;
 mod desk;
 mod handovers;
 mod model;

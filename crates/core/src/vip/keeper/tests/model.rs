@@ -17,7 +17,7 @@ pub use server::apply;
 use world::{Broken, Size, World, id};
 
 mod dice;
-mod server;
+pub mod server;
 mod world;
 
 /// How many lives are tried to show that one can fail.

@@ -203,7 +203,7 @@ fn a_better_one_that_lives_has_more_time_and_so_has_everybody_at_the_first_elect
     };
     waits(3, &[], 150);
     waits(3, &[("b", lease("5", 7, &["a"]))], 1_000);
-    waits(0, &[], 1_000);
+    waits(0, &[], 3_000);
 }
 
 #[test]
