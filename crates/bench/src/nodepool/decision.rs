@@ -134,12 +134,12 @@ impl Scene {
             let node = self.node_of(pool, event % PER_POOL)?;
             let group = size.kind_of_node(node) % self.groups.len();
             for (ready, times) in [(false, &mut lost), (true, &mut again)] {
-                self.now += Duration::from_secs(60);
+                self.now += Duration::from_mins(1);
                 let start = Turn::now();
                 self.groups[group].enter(size, node, ready);
                 let calls = self.groups[group].decide(&self.dead, self.now);
                 times.push(start.elapsed().as_secs_f64());
-                let held = !self.groups[group].is_idle(&calls);
+                let held = !is_idle(&calls);
                 ensure!(ready || held, "a failed node kept its addresses");
                 self.answer(group, calls);
                 self.settle(group);
@@ -246,12 +246,12 @@ impl Group {
         };
         self.pools.iter_mut().map(decide).collect()
     }
+}
 
-    /// Whether no address is to move.
-    fn is_idle(&self, calls: &[Vec<Call>]) -> bool {
-        let mut calls = calls.iter().flatten();
-        !calls.any(|call| matches!(call, Call::Assign { .. }))
-    }
+/// Whether no address is to move.
+fn is_idle(calls: &[Vec<Call>]) -> bool {
+    let mut calls = calls.iter().flatten();
+    !calls.any(|call| matches!(call, Call::Assign { .. }))
 }
 
 fn listed(pool: usize, nth: usize, server: String) -> Listed {

@@ -138,7 +138,7 @@ async fn events(
             now != Value::Null && now != holder
         })
         .await?;
-        computed.push((clock.now()? - start).as_secs_f64());
+        computed.push(clock.now()?.saturating_sub(start).as_secs_f64());
         server.put(NODES, node(size, lost, true));
         until(|| waiting(server, pool, lost)).await?;
     }
