@@ -69,7 +69,15 @@ pub const GROUPS: &[Group] = &[
         part: Part::Cluster,
         name: "cluster",
         // What is left after a cluster can only be seen when no other one runs.
-        targets: &[on_host("cluster"), on_host("lifecycle")],
+        targets: &[
+            // Who fails over by seconds needs a machine that is not kept busy by the clusters
+            // of the others, which end with their program.
+            Target {
+                apart: Some("vips::"),
+                ..on_host("cluster")
+            },
+            on_host("lifecycle"),
+        ],
         prepare: || {
             cluster::prepare()?;
             packages::ensure(&CLIENTS)?;
@@ -109,6 +117,16 @@ pub struct Group {
 struct Target {
     name: &'static str,
     place: Place,
+    /// Tests with this in their names run after the others, by themselves.
+    apart: Option<&'static str>,
+}
+
+/// Tests of a target that run together.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    target: &'static Target,
+    selection: Selection,
+    filter: Option<&'a str>,
 }
 
 /// Where the tests of a target run.
@@ -122,6 +140,7 @@ const fn on_host(name: &'static str) -> Target {
     Target {
         name,
         place: Place::Host,
+        apart: None,
     }
 }
 
@@ -129,6 +148,7 @@ const fn in_guest(name: &'static str) -> Target {
     Target {
         name,
         place: Place::Guest,
+        apart: None,
     }
 }
 
@@ -154,16 +174,21 @@ impl Group {
         let started = Instant::now();
         let mut row = Row::new(self.name);
         let mut selected = Vec::new();
-        for (target, filter) in self.chosen(settings.filter.as_deref()) {
+        for run in self.runs(settings.filter.as_deref()) {
+            let Run {
+                target,
+                selection,
+                filter,
+            } = run;
             let Some(binary) = binaries.iter().find(|binary| target.is(binary)) else {
                 row.add(Tally::FAILED);
                 row.note(format!("floe-tests has no test target '{}'", target.name));
                 continue;
             };
-            let listed = binary.count(children, settings, Selection::Ignored, filter);
+            let listed = binary.count(children, settings, selection, filter);
             match listed.await? {
                 Some(0) => {}
-                Some(count) => selected.push((target, binary, filter, count)),
+                Some(count) => selected.push((run, binary, count)),
                 None => {
                     row.add(Tally::FAILED);
                     row.note(format!("{} cannot list its tests", target.name));
@@ -180,8 +205,8 @@ impl Group {
                 }
                 Ok(_turn) => {
                     let step = Step::start(format!("{} tests", self.name));
-                    for (target, binary, filter, _) in selected {
-                        let ended = target.run(children, settings, binary, filter, &mut row);
+                    for (run, binary, _) in selected {
+                        let ended = run.run(children, settings, binary, &mut row);
                         let ended = ended.await;
                         row.absorb(ended)?;
                         let gone = self.wait_for_the_end_of_clusters(children).await;
@@ -197,6 +222,27 @@ impl Group {
         }
         row.elapsed = started.elapsed();
         Ok(row)
+    }
+
+    /// What runs together, one after the other.
+    fn runs<'a>(&self, filter: Option<&'a str>) -> Vec<Run<'a>> {
+        let chosen = self.chosen(filter).into_iter();
+        chosen
+            .flat_map(|(target, filter)| {
+                let run = |selection, filter| Run {
+                    target,
+                    selection,
+                    filter,
+                };
+                match (target.apart, filter) {
+                    (Some(apart), None) => vec![
+                        run(Selection::IgnoredWithout(apart), None),
+                        run(Selection::Ignored, Some(apart)),
+                    ],
+                    (_, filter) => vec![run(Selection::Ignored, filter)],
+                }
+            })
+            .collect()
     }
 
     /// What a filter means: a target that is named so, whole, or else tests by
@@ -242,19 +288,20 @@ impl Target {
             && binary.target == self.name
             && binary.folder == workspace().join("tests")
     }
+}
 
-    /// Runs its tests where they belong, and counts them in `row`.
+impl Run<'_> {
+    /// Runs the tests where they belong, and counts them in `row`.
     async fn run(
-        &self,
+        self,
         children: &mut Children,
         settings: &Settings,
         binary: &Binary,
-        filter: Option<&str>,
         row: &mut Row,
     ) -> Result<()> {
-        let tally = match self.place {
+        let (selection, filter) = (self.selection, self.filter);
+        let tally = match self.target.place {
             Place::Host => {
-                let selection = Selection::Ignored;
                 let finished = binary.run(children, settings, selection, filter).await?;
                 count(row, &binary.title(), &finished)
             }
@@ -316,6 +363,19 @@ mod tests {
     fn the_name_of_a_target_chooses_it_whole_and_no_other_of_its_group() {
         assert_eq!(chosen(Part::Cluster, "lifecycle"), [("lifecycle", None)]);
         assert_eq!(chosen(Part::Cluster, "cluster"), [("cluster", None)]);
+    }
+
+    #[test]
+    fn all_tests_of_a_target_run_and_those_apart_run_last() {
+        let group = GROUPS.iter().find(|it| it.part == Part::Cluster).unwrap();
+        let runs = group.runs(None).into_iter();
+        let runs: Vec<Vec<String>> = runs
+            .map(|run| libtest::arguments(run.selection, run.filter))
+            .collect();
+        let all = ["--ignored"].as_slice();
+        let (others, apart) = (["--ignored", "--skip", "vips::"], ["--ignored", "vips::"]);
+        assert_eq!(runs, [others.as_slice(), apart.as_slice(), all]);
+        assert_eq!(group.runs(Some("ranges::")).len(), 2);
     }
 
     #[test]

@@ -9,16 +9,20 @@ pub enum Selection {
     Ordinary,
     /// What is marked `#[ignore]` because it needs real parts.
     Ignored,
+    /// The same without those whose names have this in them.
+    IgnoredWithout(&'static str),
 }
 
 /// The arguments that run a selection.
 pub fn arguments(selection: Selection, filter: Option<&str>) -> Vec<String> {
-    let ignored = match selection {
-        Selection::Ordinary => None,
-        Selection::Ignored => Some("--ignored"),
+    let selected: &[&str] = match selection {
+        Selection::Ordinary => &[],
+        Selection::Ignored => &["--ignored"],
+        Selection::IgnoredWithout(skipped) => &["--ignored", "--skip", skipped],
     };
-    ignored
-        .into_iter()
+    selected
+        .iter()
+        .copied()
         .chain(filter)
         .map(str::to_owned)
         .collect()
