@@ -155,9 +155,10 @@ impl Crowd {
             && let Some((from, sent, act)) = self.requests.pop_front()
         {
             self.free = self.free.max(self.now - STEP) + self.service;
-            let answer = match &act {
-                Act::WriteVip { .. } => self.server.write(std::slice::from_ref(&act)).remove(0),
-                _ => self.server.ask(NODES[from], &act),
+            let answer = if matches!(act, Act::WriteVip { .. }) {
+                self.server.write(std::slice::from_ref(&act)).remove(0)
+            } else {
+                self.server.ask(NODES[from], &act)
             };
             self.costs.note(&act, &answer);
             let node = &mut self.nodes[from];
