@@ -33,10 +33,18 @@ const PAUSE: Duration = Duration::from_secs(5);
 pub struct Word {
     /// Which pool, and its uid: another one may have taken its name.
     pub pool: (Id, String),
-    /// Its addresses. A node that it has given none of them shall not be annotated with one.
+    /// What it has given to nodes.
+    pub given: Given,
+}
+
+/// What nodes were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// All addresses of the pool. A node that was given none of them shall not be annotated
+    /// with one.
     pub ips: BTreeSet<IpAddr>,
-    /// What it has given to which node.
-    pub given: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// By the name of the node.
+    pub nodes: BTreeMap<String, BTreeSet<IpAddr>>,
     /// What the annotations of nodes say, as far as that is news to the pool.
     pub seen: BTreeMap<String, Notes>,
 }
@@ -101,18 +109,14 @@ struct Annotator {
 
 impl Annotator {
     async fn hear(&mut self, word: Word) {
-        let Word {
-            pool,
-            ips,
-            given,
-            seen,
-        } = word;
+        let Word { pool, given } = word;
+        let Given { ips, nodes, seen } = given;
         self.present.extend(seen);
-        let mut concerned: BTreeSet<String> = given.keys().cloned().collect();
+        let mut concerned: BTreeSet<String> = nodes.keys().cloned().collect();
         let named = self.present.iter();
         let named = named.filter(|(_, notes)| !notes.addresses().is_disjoint(&ips));
         concerned.extend(named.map(|(node, _)| node.clone()));
-        let before = self.pools.insert(pool.clone(), given);
+        let before = self.pools.insert(pool.clone(), nodes);
         concerned.extend(before.into_iter().flat_map(BTreeMap::into_keys));
         if self.pools.get(&pool).is_some_and(BTreeMap::is_empty) {
             self.pools.remove(&pool);

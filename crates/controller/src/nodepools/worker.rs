@@ -3,12 +3,7 @@
 //! One task owns all of it. Calls run beside it and come back as messages, so that a slow
 //! cloud delays nothing else; no lock is held while anybody waits.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use floe_api::flipop::{
     address,
@@ -30,9 +25,8 @@ use tracing::{info, warn};
 use super::{
     Shared,
     account::{Account, Caller},
-    annotate::Word,
+    annotate::{Given, Word},
     check::{self, DnsPlan, Fault, PoolPlan},
-    facts::Notes,
     names::Keeper,
     objects::{Id, version},
     rivalry::Rivals,
@@ -152,17 +146,6 @@ struct Running {
     epoch: u64,
     /// What was last told to be annotated.
     annotated: Option<Given>,
-}
-
-/// What nodes were given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Given {
-    /// All addresses of the pool.
-    ips: BTreeSet<IpAddr>,
-    /// By the name of the node.
-    nodes: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// What annotations of nodes say, as far as it was not told.
-    seen: BTreeMap<String, Notes>,
 }
 
 /// Writes of the object: one at a time.
@@ -346,9 +329,7 @@ impl Worker {
         let uid = self.object.metadata.uid.clone();
         let word = Word {
             pool: (self.id.clone(), uid.unwrap_or_default()),
-            ips: given.ips,
-            given: given.nodes,
-            seen: given.seen,
+            given,
         };
         // An error means that this process no longer leads.
         let _ = self.shared.words.send(word);

@@ -328,15 +328,8 @@ async fn a_node_of_two_pools_is_annotated_with_both() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_annotation_of_an_earlier_process_is_mended() {
-    let mut scene = two_nodes();
-    scene.cloud.has(A, Some("fake://n2"));
-    let mut stale = cordoned("n1");
-    stale["metadata"]["annotations"] = json!({
-        "flipop.digitalocean.com/ipv4-reserved-ip": A, "mine": "stays",
-    });
-    scene.server.put(NODES, stale);
+/// Starts with a pool of one address.
+async fn n2_is_annotated_instead_of_n1(scene: &mut Scene) {
     scene
         .server
         .put(POOLS, pool_with("p", json!({ "ips": [A] })));
@@ -347,6 +340,18 @@ async fn an_annotation_of_an_earlier_process_is_mended() {
     scene.until(|it| it.annotation("n1").is_none()).await;
     let node = scene.server.object(NODES, "n1").unwrap();
     assert_eq!(node["metadata"]["annotations"], json!({ "mine": "stays" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_of_an_earlier_process_is_mended() {
+    let mut scene = two_nodes();
+    scene.cloud.has(A, Some("fake://n2"));
+    let mut stale = cordoned("n1");
+    stale["metadata"]["annotations"] = json!({
+        "flipop.digitalocean.com/ipv4-reserved-ip": A, "mine": "stays",
+    });
+    scene.server.put(NODES, stale);
+    n2_is_annotated_instead_of_n1(&mut scene).await;
     assert_eq!(scene.cloud.count("assign"), 0);
 }
 
@@ -361,16 +366,7 @@ async fn an_annotation_of_a_node_that_lost_its_label_meanwhile_is_taken_off() {
         "flipop.digitalocean.com/ipv4-reserved-ip": A, "floe.dev/node-ips": A, "mine": "stays",
     });
     scene.server.put(NODES, lost);
-    scene
-        .server
-        .put(POOLS, pool_with("p", json!({ "ips": [A] })));
-    scene.start();
-    scene
-        .until(|it| it.annotation("n2").as_deref() == Some(A))
-        .await;
-    scene.until(|it| it.annotation("n1").is_none()).await;
-    let node = scene.server.object(NODES, "n1").unwrap();
-    assert_eq!(node["metadata"]["annotations"], json!({ "mine": "stays" }));
+    n2_is_annotated_instead_of_n1(&mut scene).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -261,15 +261,20 @@ fn assert_even(crowd: &Crowd) {
     );
 }
 
+/// So many addresses were taken by one write each, and nothing else was written.
+fn assert_once(crowd: &Crowd, held: usize) {
+    let once = Costs {
+        held,
+        ..Costs::default()
+    };
+    assert_eq!(crowd.costs, once);
+}
+
 #[test]
 fn each_address_gets_its_first_holder_by_one_write_and_all_are_spread_evenly() {
     let count = 120;
     let crowd = shared(count, 20);
-    let once = Costs {
-        held: count,
-        ..Costs::default()
-    };
-    assert_eq!(crowd.costs, once);
+    assert_once(&crowd, count);
     assert_even(&crowd);
 }
 
@@ -277,11 +282,7 @@ fn each_address_gets_its_first_holder_by_one_write_and_all_are_spread_evenly() {
 fn also_by_a_server_that_takes_longer_for_all_than_anybody_is_waited_for() {
     let count = 200;
     let crowd = shared(count, 60);
-    let once = Costs {
-        held: count,
-        ..Costs::default()
-    };
-    assert_eq!(crowd.costs, once);
+    assert_once(&crowd, count);
     assert_even(&crowd);
 }
 
@@ -292,11 +293,7 @@ fn the_addresses_of_a_dead_node_are_taken_by_one_write_each_as_fast_as_the_serve
     crowd.die(1);
     let took = crowd.settle();
     crowd.pass(5_000);
-    let once = Costs {
-        held: 40,
-        ..Costs::default()
-    };
-    assert_eq!(crowd.costs, once);
+    assert_once(&crowd, 40);
     assert_even(&crowd);
     // It is silent for 3.3 s, then a lease is read; in the first seconds others renew.
     assert!(took < 3_600 + 40 * 20 * 3 / 2, "it took {took} ms");
