@@ -22,7 +22,7 @@ const PODS: usize = 200;
 async fn two_hundred_pods_have_one_address_each_after_three_kills_of_the_leader() -> Result<()> {
     let cluster = racks::alone().await?;
     let namespace = TestNamespace::create(&cluster, "crowd").await?;
-    let mut leader = floe::leader_after(&cluster, None, LIMIT).await?;
+    let mut leader = floe::leader_after(&cluster, floe::HOME, None, LIMIT).await?;
     // Addresses that are kept as spares, and such that are not.
     for (name, policy) in [("kept", "immutable"), ("not-kept", "")] {
         let half = u32::try_from(PODS / 2)?;
@@ -39,7 +39,7 @@ async fn two_hundred_pods_have_one_address_each_after_three_kills_of_the_leader(
         floe::kill(&cluster, &leader).await?;
         let done = bound(&namespace).await?;
         ensure!(done < PODS, "kill {kill} came too late: all are bound");
-        leader = floe::leader_after(&cluster, Some(&leader), LIMIT).await?;
+        leader = floe::leader_after(&cluster, floe::HOME, Some(&leader), LIMIT).await?;
     }
 
     let pods = wait::until("all pods are bound", 2 * LIMIT, async || {

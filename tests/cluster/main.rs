@@ -22,6 +22,7 @@ mod controller;
 mod custom_workloads;
 mod extender;
 mod float_ips;
+mod floe_nodes;
 mod holdings;
 mod http;
 mod images;

@@ -8,8 +8,10 @@ use anyhow::Result;
 use floe_testbed::cluster::Cluster;
 use floe_testbed::cluster::shared::Shared;
 use floe_testbed::cluster::spec::ClusterSpec;
-use floe_testbed::floe::{self, agent};
+use floe_testbed::floe;
 use tokio::sync::{OnceCell, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::floe_nodes::FloeNodes;
 
 /// The networks of each node. The second one routes to its pods, and answers for them
 /// on the bridge of the first: that is there after the first pod of the first network.
@@ -22,30 +24,20 @@ const NETWORKS: &str = r#"{
   "ENIIPNetwork": "galaxy-k8s-vlan"
 }"#;
 
-static CLUSTER: Shared = Shared::new(|| ClusterSpec::new("node-side"));
-
-static READY: OnceCell<()> = OnceCell::const_new();
+static NODES: FloeNodes = FloeNodes {
+    cluster: Shared::new(|| ClusterSpec::new("node-side")),
+    configure: floe::configure_segment,
+    networks: NETWORKS,
+    options: &[],
+    ready: OnceCell::const_new(),
+};
 
 /// The cluster with floe on every node, beside other tests.
 pub async fn together() -> Result<RwLockReadGuard<'static, Cluster>> {
-    let cluster = CLUSTER.together().await;
-    prepare(&cluster).await?;
-    Ok(cluster)
+    NODES.together().await
 }
 
 /// The same, with no other test beside.
 pub async fn alone() -> Result<RwLockWriteGuard<'static, Cluster>> {
-    let cluster = CLUSTER.alone().await;
-    prepare(&cluster).await?;
-    Ok(cluster)
-}
-
-async fn prepare(cluster: &Cluster) -> Result<()> {
-    let set_up = async || {
-        floe::configure_segment(cluster)?;
-        floe::install(cluster)?;
-        agent::install(cluster, NETWORKS)
-    };
-    READY.get_or_try_init(set_up).await?;
-    Ok(())
+    NODES.alone().await
 }

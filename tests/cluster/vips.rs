@@ -2,10 +2,14 @@
 //! another one when that one cannot any more.
 
 mod claims;
+mod connections;
+mod egress;
 mod failover;
 pub mod ground;
 mod judge;
+mod pools;
 mod ranges;
+mod raw;
 mod reach;
 mod refusals;
 mod schedules;

@@ -2,7 +2,8 @@
 //! report.
 //!
 //! ```text
-//!   VirtualIPs, leases ── inbox ──┐                 ┌── calls ──► API server
+//!   VirtualIPs, registers,
+//!   leases ─────────────── inbox ─┐                 ┌── calls ──► API server
 //!   pods of the node ─────────────┤                 ├── promise ──► other agents (UDP)
 //!   promises of others ───────────┼──► driver ──────┤
 //!   answers, timers ──────────────┘   (the keeper)  └── plane ──► rules, answers on
@@ -11,6 +12,8 @@
 //! ```
 //!
 //! - `driver` owns the keeper. Nothing else decides.
+//! - A register says who has an address, and all that changes in one register at a moment is
+//!   one write. The status of a `VirtualIP` shows it, when there is time.
 //! - `plane` does the last order only, and says when the kernel has it. What the kernel has
 //!   ends by itself when nobody renews it, so nothing here has to be alive for that.
 //! - An agent that is told to stop hands over what others can have. The rest it leaves as it
@@ -85,7 +88,10 @@ impl Vips {
         let work = self.work(
             Kernel::new(cri),
             Clock::of_machine(),
-            Timing::default(),
+            Timing {
+                first_term: clock::first_term(),
+                ..Timing::default()
+            },
             (says, incoming),
             stop,
         );

@@ -34,6 +34,7 @@ pub fn own() -> Vec<CustomResourceDefinition> {
     vec![
         floe::nodenetwork::definition(),
         floe::virtualip::definition(),
+        floe::register::definition(),
     ]
 }
 

@@ -3,6 +3,7 @@
 //! - [`nodenetwork`]: which networks a node can serve, told by its agent. Nobody needs it
 //!   to work; it is for people and their monitoring.
 //! - [`virtualip`]: an address that several pods share.
+//! - [`register`]: who has shared addresses, of many in one object.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 
@@ -14,6 +15,7 @@ pub use self::nodenetwork::{
 };
 
 pub mod nodenetwork;
+pub mod register;
 pub mod virtualip;
 
 /// The API group of floe.

@@ -18,6 +18,7 @@ mod keepalived;
 mod learned;
 mod moves;
 mod prober;
+mod taken;
 mod writes;
 
 use std::time::Duration;

@@ -9,6 +9,7 @@
 //!   server, status, annotate, tell: what is written and told
 //! ```
 //!
+//! - [`l2`]: the provider without a cloud: agents keep the addresses on their nodes.
 //! - [`check`]: whether a specification can be followed, in FLIPOP's words; [`rivalry`]: which
 //!   pools list an address that another one keeps.
 //!
@@ -47,6 +48,7 @@ mod annotate;
 mod check;
 mod clock;
 mod facts;
+pub mod l2;
 mod names;
 mod objects;
 mod recordset;
@@ -180,7 +182,7 @@ impl Steward {
             rivals: watch::Sender::default(),
         });
         let mut crew = Crew::default();
-        let annotating = annotate::run(server, said);
+        let annotating = annotate::run(server, said, self.pools.clone());
         let managing = crew.manage(&shared, &self.pools, &self.record_sets);
         tokio::join!(annotating, managing);
     }

@@ -146,7 +146,9 @@ fn start(
     let events = tell(tasks, client, &metrics);
     if config.node_pools {
         let (events, metrics) = (events.clone(), metrics.clone());
-        node_ips::start(tasks, client.clone(), events, metrics, standing.clone());
+        let with_agents = config.float_ips;
+        let standing = standing.clone();
+        node_ips::start(tasks, client, with_agents, events, metrics, standing);
     }
     if !config.float_ips {
         let limit = config.timing.renew_deadline();

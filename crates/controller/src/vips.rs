@@ -1,13 +1,13 @@
 //! Shared addresses: which `VirtualIP` objects there are, and what the leader does about
 //! them.
 //!
-//! - [`store`]: the objects, fed by a watch.
+//! - [`store`]: the objects and their registers, fed by watches.
 //! - [`claims`]: what annotations ask for; [`made`]: the objects that stand for them.
 //! - [`grant`]: which addresses an object gets; [`candidates`]: the pods that could have
 //!   them; [`plan`]: moves that are planned.
 //! - [`round`]: one look at a namespace; [`tend`]: one object; [`release`]: when an
-//!   address may be given to others; [`orphans`]: records without an object.
-//! - [`status`], [`server`], [`tell`]: what is written and told.
+//!   address may be given to others; [`orphans`]: records and entries without an object.
+//! - [`status`], [`server`], [`registrar`], [`tell`]: what is written and told.
 //! - [`peers`]: the key by which agents know each other.
 //!
 //! A namespace is looked at as a whole, a moment after something in it has changed. No
@@ -47,6 +47,7 @@ mod made;
 mod orphans;
 pub mod peers;
 mod plan;
+mod registrar;
 mod release;
 mod round;
 mod server;
@@ -67,11 +68,20 @@ const TICK: Duration = Duration::from_secs(1);
 /// The time between two looks at everything when nothing is heard.
 const PACE: Duration = Duration::from_secs(30);
 
-/// How long nobody must have asked for an address by annotations before its object goes.
+/// How long nobody must have asked for an address by annotations before its object goes:
+/// pods that are replaced may all be gone for a moment.
 const UNCLAIMED: Duration = Duration::from_mins(1);
+
+/// The same when pods that asked for it run on and do not any more, so that nobody is to come.
+/// Longer than it takes until the pods of a workload that is deleted are deleted, too.
+const RENOUNCED: Duration = Duration::from_secs(10);
 
 /// The least time between two plans for one object.
 const BETWEEN_PLANS: Duration = Duration::from_secs(10);
+
+/// How long the status of an object may be behind its register before it is shown here: the
+/// agent that has changed the register is about to.
+const BEHIND: Duration = Duration::from_secs(3);
 
 /// How long a pod that somebody wishes may take to be a candidate.
 const HOPE: Duration = Duration::from_secs(30);
@@ -116,6 +126,8 @@ pub struct Steward {
 /// What only this process remembers. Whoever leads next counts anew.
 #[derive(Debug, Default)]
 struct Memory {
+    /// The pods that asked for the address of an object by annotations when somebody last did.
+    claimants: BTreeMap<VipId, BTreeSet<String>>,
     /// Since when nobody asks for the address of an object by annotations.
     unclaimed: BTreeMap<VipId, Instant>,
     /// When a move was last planned.
@@ -124,6 +136,10 @@ struct Memory {
     wishes: BTreeMap<VipId, (String, Instant)>,
     /// Since when records have no object.
     orphans: BTreeMap<VipId, Instant>,
+    /// Since when entries have none, by its uid.
+    lost: BTreeMap<String, Instant>,
+    /// Since when a status does not show what the register says.
+    behind: BTreeMap<VipId, Instant>,
 }
 
 /// What has changed in a namespace.
@@ -344,9 +360,11 @@ impl Steward {
         let exists = |id: &VipId| self.vips.get(id).is_some();
         self.releases.retain(exists);
         let mut memory = self.memory();
+        memory.claimants.retain(|id, _| exists(id));
         memory.unclaimed.retain(|id, _| exists(id));
         memory.planned.retain(|id, _| exists(id));
         memory.wishes.retain(|id, _| exists(id));
+        memory.behind.retain(|id, _| exists(id));
     }
 
     /// A panic in any task ends the process; until then memories are as good as they were.
@@ -356,6 +374,6 @@ impl Steward {
 }
 
 #[cfg(test)]
-mod scene;
+pub mod scene;
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ pub struct VipId {
     pub name: String,
 }
 
-/// How a node hands traffic to the pod.
+/// How a node hands traffic to the pod, or that it is the node itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// The node rewrites destinations.
@@ -31,9 +31,39 @@ pub enum Mode {
     Nat,
     /// The pod has the address itself.
     Direct,
+    /// No pod: the node has the address itself.
+    Node,
+    /// A node that may be named next. It holds nothing and takes nothing, but a holder that
+    /// cannot renew asks it for a promise, so that it need not wait once it is named.
+    Standby,
 }
 
-/// A pod that can hold an address.
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Nat, Self::Direct, Self::Node, Self::Standby];
+
+    /// The word for it in objects.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Nat => "nat",
+            Self::Direct => "direct",
+            Self::Node => "node",
+            Self::Standby => "standby",
+        }
+    }
+
+    /// The mode of that word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.word() == word)
+    }
+}
+
+/// The name of a node where names of pods are expected. No pod can be called so.
+pub fn node_as_pod(node: &str) -> String {
+    format!("node/{node}")
+}
+
+/// A pod that can hold an address, or a node that can.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
     /// Its name.
@@ -52,7 +82,14 @@ pub struct Candidate {
     pub ready_since: i64,
 }
 
-/// How long things last.
+impl Candidate {
+    /// Whether it can be elected.
+    pub fn is_electable(&self) -> bool {
+        self.mode != Mode::Standby
+    }
+}
+
+/// How long things last, and from where terms are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// Between two renewals of a node's lease.
@@ -67,6 +104,11 @@ pub struct Timing {
     pub autonomy: Duration,
     /// By how much the next best candidate waits longer than the one before it.
     pub stagger: Duration,
+    /// The least number of a term that a process may begin. No term of a node may come twice,
+    /// since others remember which ones are over; and a lease may be lost or be restored
+    /// as it was long ago. So it has to be higher in each process than all that an
+    /// earlier one may have used, as the time of day is.
+    pub first_term: i64,
 }
 
 impl Default for Timing {
@@ -78,6 +120,7 @@ impl Default for Timing {
             promise: Duration::from_secs(3),
             autonomy: Duration::from_mins(5),
             stagger: Duration::from_millis(150),
+            first_term: 1,
         }
     }
 }

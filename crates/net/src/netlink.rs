@@ -27,6 +27,9 @@ pub use self::{
 pub use self::fuzz::fuzz;
 use self::socket::Socket;
 
+/// The index of the loopback link, in every namespace.
+pub const LOOPBACK: u32 = 1;
+
 /// A connection to the kernel, about the network namespace in which it was opened,
 /// wherever it is used.
 ///

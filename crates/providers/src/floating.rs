@@ -15,7 +15,12 @@ pub trait FloatingIps: Send + Sync {
 
     /// A node has this server. Where the same server can be written in several ways, lists
     /// write it in this one from now on.
-    fn introduce(&self, _server: &str) {}
+    fn introduce(&self, _server: &str, _node: &str) {}
+
+    /// Whether it knows nodes that have no `spec.providerID`, by a text in its place.
+    fn knows_bare_nodes(&self) -> bool {
+        false
+    }
 
     /// All addresses of the account, in as few calls as the cloud allows.
     fn list(&self) -> Reply<'_, Vec<Listed>>;

@@ -27,7 +27,6 @@ pub const NAMESPACE: &str = "kube-system";
 pub const CONTROLLER: &str = "app.kubernetes.io/name=floe-controller";
 
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
-const LEASE: &str = "galaxy-ipam";
 /// The Service at which the scheduler finds the extender.
 const EXTENDER: &str = "floe-extender";
 /// The Deployment and the program of the controller.
@@ -235,30 +234,49 @@ pub struct Leader {
     pub identity: String,
 }
 
+/// Where controllers run, and by which lease one of them leads.
+#[derive(Clone, Copy, Debug)]
+pub struct Home {
+    /// The namespace of pods and lease.
+    pub namespace: &'static str,
+    /// The lease.
+    pub lease: &'static str,
+    /// Selects the pods.
+    pub pods: &'static str,
+}
+
+/// As `deploy/controller.yaml` has it.
+pub const HOME: Home = Home {
+    namespace: NAMESPACE,
+    lease: "galaxy-ipam",
+    pods: CONTROLLER,
+};
+
 /// Waits until one of the running controllers leads, and names its pod.
 pub async fn leader(cluster: &Cluster, limit: Duration) -> Result<String> {
-    Ok(leader_after(cluster, None, limit).await?.pod)
+    Ok(leader_after(cluster, HOME, None, limit).await?.pod)
 }
 
 /// Waits until another process leads than the one before.
 pub async fn leader_after(
     cluster: &Cluster,
+    home: Home,
     before: Option<&Leader>,
     limit: Duration,
 ) -> Result<Leader> {
     let client = cluster.client().await?;
-    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
-    let pods: Api<Pod> = Api::namespaced(client, NAMESPACE);
+    let leases: Api<Lease> = Api::namespaced(client.clone(), home.namespace);
+    let pods: Api<Pod> = Api::namespaced(client, home.namespace);
     wait::until("a controller leads", limit, async || {
         let holder = leases
-            .get(LEASE)
+            .get(home.lease)
             .await?
             .spec
             .and_then(|spec| spec.holder_identity);
         let identity = holder.unwrap_or_default();
         // The identity is the host name, which is the pod's, and a random part.
         let pod = identity.split('_').next().unwrap_or_default().to_owned();
-        let controllers = pods.list(&ListParams::default().labels(CONTROLLER)).await?;
+        let controllers = pods.list(&ListParams::default().labels(home.pods)).await?;
         let leads = controllers.items.iter().any(|it| {
             it.metadata.name.as_ref() == Some(&pod) && it.metadata.deletion_timestamp.is_none()
         });

@@ -10,6 +10,7 @@ mod process;
 mod toll;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -27,14 +28,23 @@ use tokio::time::interval;
 use process::{Controller, Neighbours};
 use toll::{Moment, Toll};
 
-use super::ground::{self, A, ANNOTATION, B, Ground, TOKEN, furnish, places, pool, said};
+use super::ground::{self, A, B, Ground, TOKEN, furnish, places, pool, said};
 use crate::LIMIT;
 
 /// The numbers of an ordinary run.
-const NUMBERS: [u64; 5] = [6, 9, 25, 33, 46];
+const NUMBERS: [u64; 6] = [6, 9, 25, 33, 46, 65];
 
-/// With whose rights the controller runs: those of `k8s/floe.yaml`.
-const USER: &str = "system:serviceaccount:flipop:flipop";
+/// With whose rights the controller runs: those of `k8s/floe.yaml`, or of [`MANIFEST`].
+const USERS: [&str; 2] = [
+    "system:serviceaccount:flipop:flipop",
+    "system:serviceaccount:kube-system:floe-controller",
+];
+
+/// What those install who want all of floe.
+const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/controller.yaml");
+
+/// The line by which a right in a manifest is known.
+const RIGHTS: &str = "apiVersion: rbac.authorization.k8s.io/v1";
 
 /// How many numbers in a row may find nothing to kill before all calls are through.
 const UNMET: usize = 4;
@@ -45,6 +55,7 @@ struct Schedule {
     kills: Vec<(usize, Moment)>,
     /// Whether the cloud takes its time.
     slow: bool,
+    user: &'static str,
 }
 
 impl Schedule {
@@ -57,6 +68,7 @@ impl Schedule {
         Ok(Self {
             kills: vec![first, second],
             slow: mixed & 128 == 0,
+            user: USERS[usize::from(mixed & 256 != 0)],
         })
     }
 }
@@ -74,6 +86,7 @@ async fn a_controller_that_is_killed_at_any_call_leaves_each_address_on_one_righ
     let ground = ground::ground().await?;
     // Who leads there would do the work.
     ground.scale(0)?;
+    grant(&ground)?;
     if let Ok(asked) = std::env::var("FLOE_SEED") {
         let (first, last) = asked.split_once('-').unwrap_or((&asked, &asked));
         let number = |text: &str| text.parse::<u64>().context("FLOE_SEED is no number");
@@ -104,6 +117,17 @@ async fn a_controller_that_is_killed_at_any_call_leaves_each_address_on_one_righ
         }
     }
     Ok(())
+}
+
+/// Grants the second user what its manifest grants, and nothing else of it.
+fn grant(ground: &Ground) -> Result<()> {
+    let manifest = fs::read_to_string(MANIFEST)?;
+    let rights: Vec<&str> = manifest
+        .split("\n---\n")
+        .filter(|it| it.lines().any(|line| line == RIGHTS))
+        .collect();
+    ensure!(!rights.is_empty(), "{MANIFEST} grants nothing");
+    ground.cluster.apply_all(&rights.join("\n---\n"))
 }
 
 /// Plays the story of a number. Returns whether the call was there at which to kill first.
@@ -138,14 +162,14 @@ struct Story<'a> {
 
 impl<'a> Story<'a> {
     async fn begin(ground: &'a Ground, schedule: Schedule) -> Result<Self> {
-        let Schedule { kills, slow } = schedule;
+        let Schedule { kills, slow, user } = schedule;
         let namespace = TestNamespace::create(&ground.cluster, "crash").await?;
         let toll = Toll::default();
         let listen = || TcpListener::bind("127.0.0.1:0");
         let cloud = FakeDigitalOcean::start_on(listen().await?, TOKEN, |it| toll.around(it))?;
         furnish(&cloud)?;
         ground::tell(&cloud, Script::Hold { hold: slow })?;
-        let way = toll.before(ground.cluster.client().await?, USER);
+        let way = toll.before(ground.cluster.client().await?, user);
         let way = Server::on(listen().await?, way)?;
         for (node, pool) in [
             ("node-1", Some(namespace.name())),
@@ -264,20 +288,18 @@ impl<'a> Story<'a> {
         ensure!(refused.is_none(), "floe may not: {refused:?}");
         for log in self.controller.logs() {
             ensure!(!log.contains(TOKEN), "the token is in a log");
+            let refused = log.lines().find(|it| it.contains("forbidden"));
+            ensure!(refused.is_none(), "floe may not: {refused:?}");
         }
         Ok(())
     }
 
-    /// Nothing of it is left for the next one. A kill may still be to come, and what a pool
-    /// has annotated stays when it is deleted while no controller runs, so that is not left
-    /// to floe here.
+    /// The pool goes while no controller runs, as a kill may still be to come. What it has
+    /// annotated is left for the next one to take off.
     fn end(self) -> Result<()> {
         drop(self.controller);
         self.namespace
             .kubectl(&["delete", "floatingippool", "ingress"])?;
-        let keys = format!("{ANNOTATION}- floe.dev/node-ips-");
-        let line = format!("kubectl annotate nodes --all {keys}");
-        self.ground.terminal.run(&line)?;
         Ok(())
     }
 }

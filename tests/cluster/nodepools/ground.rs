@@ -14,7 +14,6 @@ use floe_testbed::cluster::shared::Shared;
 use floe_testbed::cluster::spec::ClusterSpec;
 use floe_testbed::cluster::{Cluster, wait};
 use floe_testbed::floe;
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
@@ -40,7 +39,11 @@ pub const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
 
 /// The namespace, Deployment, Secret and label of FLIPOP.
 pub const FLIPOP: &str = "flipop";
-const LEASE: &str = "floating-ip-pool-controller-leader-election";
+const HOME: floe::Home = floe::Home {
+    namespace: FLIPOP,
+    lease: "floating-ip-pool-controller-leader-election",
+    pods: "app=flipop",
+};
 const REGION: &str = "nyc3";
 /// Where the cloud is: on the host outside.
 const CLOUD: &str = "10.200.0.200:8100";
@@ -252,21 +255,9 @@ impl Ground {
 
     /// The controller that leads.
     pub async fn leader(&self) -> Result<Pod> {
-        let client = self.cluster.client().await?;
-        let leases: Api<Lease> = Api::namespaced(client.clone(), FLIPOP);
-        let pods: Api<Pod> = Api::namespaced(client, FLIPOP);
-        wait::until("a controller leads", LIMIT, async || {
-            let holder = leases
-                .get(LEASE)
-                .await?
-                .spec
-                .and_then(|it| it.holder_identity);
-            let holder = holder.unwrap_or_default();
-            let pod = holder.split('_').next().unwrap_or_default();
-            ensure!(!pod.is_empty(), "nobody leads");
-            Ok(Some(pods.get(pod).await?))
-        })
-        .await
+        let leader = floe::leader_after(&self.cluster, HOME, None, LIMIT).await?;
+        let pods: Api<Pod> = Api::namespaced(self.cluster.client().await?, FLIPOP);
+        Ok(pods.get(&leader.pod).await?)
     }
 
     /// Waits until the leader's metrics say all of this.

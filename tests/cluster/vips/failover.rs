@@ -6,9 +6,13 @@ use floe_api::floe::virtualip::VirtualIP;
 use floe_testbed::cluster::Cluster;
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::floe;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
 
 use super::ground::{
-    alone, holder, leading_node, make_ready, move_to_node, moved, seen, status, three, together,
+    agent_of, alone, holder, leading_node, make_ready, move_to_node, moved, seen, status, three,
+    together,
 };
 use crate::LIMIT;
 
@@ -87,6 +91,23 @@ async fn draining_the_holders_node_moves_the_address() -> Result<()> {
     assert_ne!(holder(&second)?.node, node);
     drop(drained);
     floe::wait_until_ready(&cluster)
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn an_agent_that_is_told_to_end_hands_the_address_over() -> Result<()> {
+    const IP: &str = "10.200.0.236";
+    let cluster = alone().await?;
+    let namespace = TestNamespace::create(&cluster, "ending").await?;
+    let first = three(&namespace, IP).await?;
+    let node = holder(&first)?.node;
+    let agent = agent_of(&cluster, &node).await?.name_any();
+    let pods: Api<Pod> = Api::namespaced(cluster.client().await?, floe::NAMESPACE);
+    pods.delete(&agent, &DeleteParams::default()).await?;
+    // By its own word, and not because nobody hears of it.
+    let second = moved(&namespace, &first, "AgentStopping").await?;
+    assert_ne!(holder(&second)?.node, node);
+    floe::agent::wait_until_ready(&cluster)
 }
 
 /// Switches the node of a holder off and on again. The address moves away, and stays

@@ -11,7 +11,7 @@ use floe_testbed::cluster::shared::Shared;
 use floe_testbed::cluster::spec::ClusterSpec;
 use floe_testbed::cluster::{Cluster, wait};
 use floe_testbed::floe::{self, agent};
-use floe_testbed::supervisor::addresses::NODES;
+use floe_testbed::supervisor::addresses::NODES as SEGMENT;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OnceCell, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::LIMIT;
+use crate::floe_nodes::FloeNodes;
 use crate::http::get;
 use crate::moving::node_of;
 
@@ -34,54 +35,70 @@ const NETWORKS: &str = r#"{
   "ENIIPNetwork": "galaxy-k8s-vlan"
 }"#;
 
-static CLUSTER: Shared = Shared::new(|| ClusterSpec::new("shared-ips"));
+/// Frames between the ports of a bridge pass no rules of the node: whatever floe does for
+/// shared addresses must not need that.
+const BRIDGE_NF: &str = "net.bridge.bridge-nf-call-iptables";
 
-static READY: OnceCell<()> = OnceCell::const_new();
+static NODES: FloeNodes = FloeNodes {
+    cluster: Shared::new(|| ClusterSpec::new("shared-ips")),
+    configure,
+    networks: NETWORKS,
+    options: &["--bridge-nf-call-iptables=false"],
+    ready: OnceCell::const_new(),
+};
 
 /// The cluster with floe on every node, beside other tests.
 pub async fn together() -> Result<RwLockReadGuard<'static, Cluster>> {
-    let cluster = CLUSTER.together().await;
-    prepare(&cluster).await?;
+    let cluster = NODES.together().await?;
+    bridges_are_bridges(&cluster).await?;
     Ok(cluster)
 }
 
 /// The same, with no other test beside.
 pub async fn alone() -> Result<RwLockWriteGuard<'static, Cluster>> {
-    let cluster = CLUSTER.alone().await;
-    prepare(&cluster).await?;
+    let cluster = NODES.alone().await?;
+    bridges_are_bridges(&cluster).await?;
     Ok(cluster)
 }
 
-async fn prepare(cluster: &Cluster) -> Result<()> {
-    let set_up = async || {
-        configure(cluster)?;
-        floe::install(cluster)?;
-        agent::install(cluster, NETWORKS)
-    };
-    READY.get_or_try_init(set_up).await?;
-    // A test before may have left a node without its agent for a moment.
-    agent::wait_until_ready(cluster)
+/// Waits until no node shows frames of bridges to its rules. A node that was off begins
+/// with the default, until its agent has looked.
+async fn bridges_are_bridges(cluster: &Cluster) -> Result<()> {
+    for name in NODES_OF_PODS {
+        let node = cluster.host(name).await?;
+        wait::until(&format!("{BRIDGE_NF} of {name} is 0"), LIMIT, async || {
+            let found = node.network_script(&format!("sysctl -n {BRIDGE_NF}"))?;
+            ensure!(found.trim() == "0", "it is {found}");
+            Ok(Some(()))
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 fn configure(cluster: &Cluster) -> Result<()> {
     let v4 = json!({
-        "nodeSubnets": [NODES], "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
+        "nodeSubnets": [SEGMENT], "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
         "ips": ["10.200.0.100~10.200.0.120"],
         "shared": ["10.200.0.210~10.200.0.229", "10.200.0.232~10.200.0.239"],
     });
     let v6 = json!({
-        "nodeSubnets": [NODES], "subnet": "fd00:200::/64", "gateway": "fd00:200::1",
+        "nodeSubnets": [SEGMENT], "subnet": "fd00:200::/64", "gateway": "fd00:200::1",
         "ips": ["fd00:200::100~fd00:200::120"], "shared": ["fd00:200::210~fd00:200::229"],
     });
     let restricted = json!({
-        "nodeSubnets": [NODES], "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
+        "nodeSubnets": [SEGMENT], "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
         "ips": [], "shared": ["10.200.0.230~10.200.0.231"],
         "allowedNamespaces": ["default"],
+    });
+    let elsewhere = json!({
+        "nodeSubnets": [SEGMENT], "subnet": "172.30.0.0/24", "gateway": "172.30.0.1",
+        "ips": [], "shared": ["172.30.0.10~172.30.0.19"],
     });
     let configuration = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "floatingip-config", "namespace": floe::NAMESPACE },
-        "data": { "floatingips": json!([v4, v6, restricted]).to_string() },
+        "data": { "floatingips": json!([v4, v6, restricted, elsewhere]).to_string() },
     });
     cluster.apply(&configuration.to_string(), floe::NAMESPACE)
 }

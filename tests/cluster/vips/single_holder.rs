@@ -11,11 +11,11 @@ use floe_testbed::floe::agent;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-use super::ground::{
-    NODES_OF_PODS, agent_of, alone, holder, moved, pings, seen, served, status, three,
-};
-use super::standstill::{AGENT, Frozen, Halted, agent_process};
+use super::ground::{NODES_OF_PODS, alone, holder, moved, pings, seen, served, status, three};
+use super::standstill::{Frozen, Halted, agent_process};
 use super::wall_clock;
 use super::wire::Wire;
 use crate::LIMIT;
@@ -64,9 +64,8 @@ async fn an_agent_that_stands_still_is_silent_when_another_takes_over_and_when_i
     let wire = Wire::begin(&namespace, IP).await?;
     let node = holder(&first)?.node;
     wire.hears(&node, LIMIT).await?;
-    let agent = agent_of(&cluster, &node).await?;
     let term = term_of(&cluster, &node).await?;
-    let frozen = Frozen::new(cluster.process_in_pod(&agent, AGENT)?)?;
+    let frozen = Frozen::new(agent_process(&cluster, &node).await?)?;
     let second = moved(&namespace, &first, "NodeSilent").await?;
     wire.hears(&holder(&second)?.node, LIMIT).await?;
     drop(frozen);
@@ -92,11 +91,11 @@ async fn a_killed_agent_begins_a_new_term_before_it_speaks_again() -> Result<()>
     let wire = Wire::begin(&namespace, IP).await?;
     let old = holder(&first)?;
     wire.hears(&old.node, LIMIT).await?;
-    let agent = agent_of(&cluster, &old.node).await?;
-    let process = cluster.process_in_pod(&agent, AGENT)?;
-    cluster.kill_in_pod(&agent, AGENT)?;
+    // The agent itself, and not one that asks it whether it is well.
+    let process = agent_process(&cluster, &old.node).await?;
+    kill(Pid::from_raw(process), Signal::SIGKILL)?;
     wait::until("another process of the agent runs", LIMIT, async || {
-        let now = cluster.process_in_pod(&agent, AGENT)?;
+        let now = agent_process(&cluster, &old.node).await?;
         Ok((now != process).then_some(()))
     })
     .await?;

@@ -12,7 +12,7 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
 /// The program of the agent.
-pub const AGENT: &str = "floe-agent";
+const AGENT: &str = "floe-agent";
 
 /// The process of a node's agent, also when the API server is away. It is the one in the
 /// network of the node that has not been started to ask it something.

@@ -14,6 +14,7 @@ mod announcing;
 mod echo;
 mod lending;
 mod moving;
+mod owning;
 mod silence;
 mod traffic;
 

@@ -1,13 +1,14 @@
 //! What is left of shared addresses on a host. Those that pods had themselves are gone a
 //! few seconds after the agent: the kernel counts.
 
-use std::fmt;
+use std::{fmt, net::IpAddr};
 
-use floe_core::vip::rules::{ANNOUNCEMENTS, TABLE, removal};
+use floe_core::vip::rules::{ANNOUNCEMENTS, ANSWERS, TABLE, removal};
 use floe_net::{
-    netlink::{Netlink, NetlinkError, Route},
+    netlink::{LOOPBACK, Netlink, NetlinkError, Route},
     nft::{Nft, NftError},
 };
+use ipnet::IpNet;
 
 /// One thing that is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,9 @@ pub enum Rest {
     },
     /// A route to a node that has got an address.
     Route(Route),
+    /// An address that the host itself had. Who else gives the loopback link single addresses
+    /// for a time is not known to exist; and such an address goes by itself anyway.
+    Address(IpAddr),
 }
 
 /// Why something is left, or not known.
@@ -37,7 +41,13 @@ pub enum RestError {
 /// What is left, and what could not be looked at.
 pub fn look(netlink: &mut Netlink, nft: &Nft) -> (Vec<Rest>, Vec<RestError>) {
     let (mut rests, mut failures) = (Vec::new(), Vec::new());
-    for (name, script) in [TABLE, ANNOUNCEMENTS].into_iter().zip(removal()) {
+    // Before the table that keeps the kernel from answering for them.
+    match netlink.lent_addresses(LOOPBACK) {
+        Ok(addresses) => rests.extend(addresses.into_iter().map(Rest::Address)),
+        Err(error) => failures.push(error.into()),
+    }
+    let tables = [TABLE, ANNOUNCEMENTS, ANSWERS].into_iter();
+    for (name, script) in tables.zip(removal()) {
         match nft.list(name) {
             Ok(Some(_)) => rests.push(Rest::Table { name, script }),
             // Without the program no agent of this installation has made a table.
@@ -60,6 +70,9 @@ impl Rest {
             Self::Route(route) => {
                 netlink.remove_route(route)?;
             }
+            Self::Address(ip) => {
+                netlink.remove_address(LOOPBACK, IpNet::from(*ip))?;
+            }
         }
         Ok(())
     }
@@ -70,6 +83,7 @@ impl fmt::Display for Rest {
         match self {
             Self::Table { name, .. } => write!(out, "remove table {name}"),
             Self::Route(route) => write!(out, "remove the route to {}", route.dst),
+            Self::Address(ip) => write!(out, "remove {ip} from the loopback link"),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Acts of the keeper that are calls to the API server, and what comes back.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::{register::VirtualIPRegister, virtualip::VirtualIP};
 use floe_core::vip::{
     VipId,
     elect::MoveReason,
-    keeper::{Act, Change, Event, LeaseAnswer, ReadAnswer, VipAnswer},
+    keeper::{Change, Event, LeaseAnswer, ReadAnswer},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,83 +20,117 @@ use super::{
 /// What has come of a call.
 #[derive(Debug)]
 pub enum Answer {
-    /// An answer for the keeper, and the object that came with it.
-    Keeper(Box<Event>, Option<Arc<VirtualIP>>),
-    /// The conditions of an object were written, or not.
+    /// An answer for the keeper.
+    Keeper(Box<Event>),
+    /// Changes of a register were written, or not.
+    Wrote {
+        /// The name of the register.
+        register: String,
+        /// Whose entries were to change.
+        ids: Vec<VipId>,
+        /// How it went.
+        outcome: Written<Box<VirtualIPRegister>>,
+    },
+    /// A register was read for these objects.
+    Read {
+        /// The name of the register.
+        register: String,
+        /// For which objects.
+        ids: Vec<VipId>,
+        /// What was found; an error: it could not be read.
+        found: Result<Option<Box<VirtualIPRegister>>, ()>,
+    },
+    /// The status of an object was written, or not.
     Told(VipId, Option<Arc<VirtualIP>>),
     /// It was asked whether a node is down; nothing: nobody knows.
     Down(String, Option<bool>),
 }
 
-/// Does an act that is a call; nothing comes of any other. `object` is the one that a
-/// write was judged on.
-pub async fn call(calls: Calls, act: Act, object: Option<Arc<VirtualIP>>) -> Option<Answer> {
-    let (event, object) = match act {
-        Act::WriteLease {
-            expected,
-            term,
-            peers,
-        } => {
-            let answer = match calls.write_lease(expected, term, &peers).await {
-                Written::Done(version) => LeaseAnswer::Written { version },
-                Written::Refused => LeaseAnswer::Refused,
-                Written::Unknown => LeaseAnswer::Unknown,
-            };
-            (Event::LeaseWritten(answer), None)
-        }
-        Act::ReadLease { node } => {
-            let read = calls.read_lease(&node).await;
-            let answer = read.map_or(ReadAnswer::Failed, ReadAnswer::Found);
-            (Event::LeaseRead { node, answer }, None)
-        }
-        Act::WriteVip {
-            id,
-            expected,
-            change,
-        } => {
-            let is_judged = |it: &Arc<VirtualIP>| {
-                it.metadata.resource_version.as_deref() == Some(expected.as_str())
-            };
-            let object = object.filter(is_judged);
-            let dropped = object.as_deref().and_then(|it| dropped(&change, it));
-            let written = match object {
-                Some(object) => {
-                    let patch = objects::patch(&change, &object, Timestamp::now());
-                    calls.patch_vip(&id, &patch).await
-                }
-                // Of another version than the keeper knows nothing can be written.
-                None => Written::Refused,
-            };
-            let (answer, object) = match written {
-                Written::Done(object) => {
-                    log(&id, &change);
-                    if let Some(note) = dropped {
-                        calls.tell(&object, "MoveNotPrepared", note);
-                    }
-                    let view = Box::new(objects::view(&object));
-                    (VipAnswer::Written(view), Some(Arc::new(object)))
-                }
-                Written::Refused => {
-                    debug!(name = id.name, ?change, "somebody else was faster");
-                    (VipAnswer::Conflict, None)
-                }
-                Written::Unknown => (VipAnswer::Unknown, None),
-            };
-            (Event::VipWritten { id, answer }, object)
-        }
-        Act::ReadVip { id } => {
-            let (answer, object) = match calls.read_vip(&id).await {
-                Ok(object) => {
-                    let view = object.as_ref().map(objects::view);
-                    (ReadAnswer::Found(view), object.map(Arc::new))
-                }
-                Err(()) => (ReadAnswer::Failed, None),
-            };
-            (Event::VipRead { id, answer }, object)
-        }
-        Act::Ask { .. } | Act::Answer { .. } | Act::Serve(_) => return None,
+/// A change of an entry, and the object that it was judged on.
+#[derive(Debug)]
+pub struct Edit {
+    /// Which object.
+    pub vip: Arc<VirtualIP>,
+    /// What is to change.
+    pub change: Change,
+}
+
+/// Writes the lease of this node.
+pub async fn write_lease(
+    calls: Calls,
+    expected: Option<String>,
+    term: i64,
+    peers: BTreeSet<String>,
+) -> Answer {
+    let answer = match calls.write_lease(expected, term, &peers).await {
+        Written::Done(version) => LeaseAnswer::Written { version },
+        Written::Refused => LeaseAnswer::Refused,
+        Written::Unknown => LeaseAnswer::Unknown,
     };
-    Some(Answer::Keeper(Box::new(event), object))
+    Answer::Keeper(Box::new(Event::LeaseWritten(answer)))
+}
+
+/// Reads the lease of a node.
+pub async fn read_lease(calls: Calls, node: String) -> Answer {
+    let read = calls.read_lease(&node).await;
+    let answer = read.map_or(ReadAnswer::Failed, ReadAnswer::Found);
+    Answer::Keeper(Box::new(Event::LeaseRead { node, answer }))
+}
+
+/// Writes all changes of a register at once, if it still has the version on which they were
+/// judged; otherwise none of them.
+pub async fn write(calls: Calls, register: String, version: String, edits: Vec<Edit>) -> Answer {
+    if edits.is_empty() {
+        return Answer::Wrote {
+            register,
+            ids: Vec::new(),
+            outcome: Written::Refused,
+        };
+    }
+    let now = Timestamp::now();
+    let mut entries = json!({});
+    for Edit { vip, change } in &edits {
+        let uid = vip.metadata.uid.as_deref().unwrap_or_default();
+        entries[uid] = objects::entry_patch(change, vip, now);
+    }
+    let patch = json!({ "metadata": { "resourceVersion": version }, "entries": entries });
+    let outcome = match calls.patch_register(&register, &patch).await {
+        Written::Done(object) => {
+            for Edit { vip, change } in &edits {
+                log(&vip.id(), change);
+                if let Some(note) = dropped(change, vip) {
+                    let version = object.metadata.resource_version.as_deref();
+                    calls.tell(vip, version.unwrap_or_default(), "MoveNotPrepared", note);
+                }
+            }
+            Written::Done(Box::new(object))
+        }
+        Written::Refused => {
+            debug!(register, count = edits.len(), "somebody else was faster");
+            Written::Refused
+        }
+        Written::Unknown => Written::Unknown,
+    };
+    Answer::Wrote {
+        register,
+        ids: edits.iter().map(|it| it.vip.id()).collect(),
+        outcome,
+    }
+}
+
+/// Reads a register once for all objects of which something is in doubt.
+pub async fn read(calls: Calls, register: String, ids: Vec<VipId>) -> Answer {
+    // What has no entry is in no register.
+    let found = if register.is_empty() {
+        Ok(None)
+    } else {
+        calls.read_register(&register).await
+    };
+    Answer::Read {
+        found: found.map(|it| it.map(Box::new)),
+        register,
+        ids,
+    }
 }
 
 /// What to say of a move that somebody has asked for, and that a change drops: the
@@ -148,11 +182,11 @@ fn log(id: &VipId, change: &Change) {
     }
 }
 
-/// Writes the conditions of an object, which is as it was seen.
-pub async fn tell(calls: Calls, id: VipId, object: Arc<VirtualIP>, conditions: Value) -> Answer {
+/// Writes the status of an object, which is as it was seen.
+pub async fn tell(calls: Calls, id: VipId, object: Arc<VirtualIP>, status: Value) -> Answer {
     let patch = json!({
         "metadata": { "resourceVersion": object.metadata.resource_version },
-        "status": { "conditions": conditions },
+        "status": status,
     });
     let written = calls.patch_vip(&id, &patch).await;
     let object = match written {

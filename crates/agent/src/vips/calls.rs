@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::{register::VirtualIPRegister, virtualip::VirtualIP};
 use floe_core::vip::{VipId, keeper::LeaseView};
 use floe_shell::logs;
 use jiff::Timestamp;
@@ -29,9 +29,10 @@ use crate::events::{Events, News};
 /// another try or for promises.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many writes of `VirtualIP` objects are under way at once. A node that dies may leave
-/// a thousand, and the renewal of the lease, which cannot wait, must not queue behind all
-/// of them in a server that is busy: more at once would only take longer each.
+/// How many writes of registers and `VirtualIP` objects are under way at once. A node that
+/// dies may leave a thousand addresses, and the renewal of the lease, which cannot wait, must
+/// not queue behind all of them in a server that is busy: more at once would only take longer
+/// each.
 const AT_ONCE: usize = 8;
 
 /// An answer that took longer comes from a server that has too much to do. Then the next
@@ -120,14 +121,37 @@ impl Calls {
 
     /// Writes to the status of an object that is as `patch` says.
     pub async fn patch_vip(&self, id: &VipId, patch: &Value) -> Written<VirtualIP> {
+        let api: Api<VirtualIP> = Api::namespaced(self.client.clone(), &id.namespace);
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let call = api.patch_status(&id.name, &params, &patch);
+        self.in_turn("write a VirtualIP", call).await
+    }
+
+    /// Writes to a register that is as `patch` says.
+    pub async fn patch_register(&self, name: &str, patch: &Value) -> Written<VirtualIPRegister> {
+        let (api, params) = (self.registers(), PatchParams::default());
+        let patch = Patch::Merge(patch);
+        let call = api.patch(name, &params, &patch);
+        self.in_turn("write a VirtualIPRegister", call).await
+    }
+
+    /// Reads a register; an error: it could not be read.
+    pub async fn read_register(&self, name: &str) -> Result<Option<VirtualIPRegister>, ()> {
+        let api = self.registers();
+        let found = ask("read a VirtualIPRegister", api.get_opt(name)).await;
+        found.map_err(|_| ())
+    }
+
+    async fn in_turn<T>(
+        &self,
+        what: &'static str,
+        call: impl Future<Output = kube::Result<T>>,
+    ) -> Written<T> {
         let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await else {
             return Written::Unknown;
         };
-        let (api, params) = (self.vips(id), PatchParams::default());
-        let patch = Patch::Merge(patch);
         let begun = Instant::now();
-        let call = api.patch_status(&id.name, &params, &patch);
-        let written = outcome(ask("write a VirtualIP", call).await);
+        let written = outcome(ask(what, call).await);
         let took = begun.elapsed();
         if took > SLOW {
             let relief = (took * RELIEF).min(LONGEST_RELIEF);
@@ -137,16 +161,6 @@ impl Calls {
             });
         }
         written
-    }
-
-    /// Reads an object; an error: it could not be read.
-    pub async fn read_vip(&self, id: &VipId) -> Result<Option<VirtualIP>, ()> {
-        let Ok(_turn) = self.turns.acquire().await else {
-            return Err(());
-        };
-        let api = self.vips(id);
-        let found = ask("read a VirtualIP", api.get_opt(&id.name)).await;
-        found.map_err(|_| ())
     }
 
     /// Whether a node is known not to run: its object is gone, or somebody vouches for it.
@@ -162,10 +176,9 @@ impl Calls {
         }))
     }
 
-    /// Tells about an object, as it is by now.
-    pub fn tell(&self, vip: &VirtualIP, reason: &'static str, note: String) {
+    /// Tells about an object whose register has this version by now.
+    pub fn tell(&self, vip: &VirtualIP, version: &str, reason: &'static str, note: String) {
         let meta = &vip.metadata;
-        let version = meta.resource_version.as_deref().unwrap_or_default();
         // It may happen again with the same words.
         let turn = version.bytes().fold(1u32, |turn, byte| {
             turn.wrapping_mul(31).wrapping_add(byte.into())
@@ -191,8 +204,8 @@ impl Calls {
         Api::namespaced(self.client.clone(), LEASES)
     }
 
-    fn vips(&self, id: &VipId) -> Api<VirtualIP> {
-        Api::namespaced(self.client.clone(), &id.namespace)
+    fn registers(&self) -> Api<VirtualIPRegister> {
+        Api::all(self.client.clone())
     }
 }
 

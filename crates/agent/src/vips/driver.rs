@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::register::Books;
 use floe_core::{
     lease::Moment,
     vip::{
         Timing, VipId,
-        keeper::{Act, Event, Keeper, LeaseView, Refusal, Serving},
+        keeper::{Act, Change, Event, Keeper, LeaseView, Refusal, Serving},
     },
 };
 use floe_shell::stop::Stop;
@@ -25,7 +25,7 @@ use tokio::{
 use tracing::{debug, info};
 
 use super::{
-    answer::{self, Answer},
+    answer::{self, Answer, Edit},
     calls::Calls,
     clock::Clock,
     doubts::Doubts,
@@ -87,11 +87,11 @@ pub struct Driver {
     ends: Ends,
     pods_changed: watch::Receiver<u64>,
     /// Calls that are under way.
-    flying: JoinSet<Option<Answer>>,
-    /// The objects on which the keeper writes.
-    writing: BTreeSet<VipId>,
+    flying: JoinSet<Answer>,
+    /// The registers that are written, and the objects whose changes wait for the next write.
+    writing: BTreeMap<String, Vec<VipId>>,
     /// The objects as the keeper knows them.
-    objects: BTreeMap<VipId, Arc<VirtualIP>>,
+    books: Books,
     /// The addresses of all nodes that had a candidate.
     nodes: BTreeSet<IpAddr>,
     leases: BTreeMap<String, LeaseView>,
@@ -122,8 +122,8 @@ impl Driver {
             calls,
             ends,
             flying: JoinSet::new(),
-            writing: BTreeSet::new(),
-            objects: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            books: Books::default(),
             nodes: BTreeSet::new(),
             leases: BTreeMap::new(),
             told: health::Told::default(),
@@ -146,9 +146,7 @@ impl Driver {
             self.take_in();
             let now = self.clock.now();
             let output = self.keeper.poll(now);
-            for act in output.acts {
-                self.act(act);
-            }
+            self.act(output.acts);
             self.backs.clear();
             self.put_order();
             self.tell();
@@ -203,6 +201,9 @@ impl Driver {
         for (id, sight) in mail.vips {
             self.vip_seen(id, sight);
         }
+        for (name, sight) in mail.registers {
+            self.register_seen(&name, sight);
+        }
         let now = self.clock.now();
         let pods = self.ends.pods.all();
         if let Some(pods) = &pods {
@@ -221,58 +222,111 @@ impl Driver {
         }
     }
 
-    fn act(&mut self, act: Act) {
-        match act {
-            Act::Serve(serving) => {
-                self.serving = Some(serving);
-                self.is_stirred = true;
-            }
-            Act::Ask {
-                node,
-                address,
-                term,
-                ticket,
-            } => {
-                let said = Said::Ask {
+    /// Does what the keeper wants. What it wants of one register is one call.
+    fn act(&mut self, acts: Vec<Act>) {
+        let mut writes: BTreeMap<String, Vec<(VipId, String, Change)>> = BTreeMap::new();
+        let mut reads: BTreeMap<String, Vec<VipId>> = BTreeMap::new();
+        let register = |books: &Books, id: &VipId| books.place(id).map(|it| it.register);
+        for act in acts {
+            match act {
+                Act::WriteVip {
+                    id,
+                    expected,
+                    change,
+                } => {
+                    let name = register(&self.books, &id).unwrap_or_default();
+                    writes.entry(name).or_default().push((id, expected, change));
+                }
+                Act::ReadVip { id } => {
+                    let name = register(&self.books, &id).unwrap_or_default();
+                    reads.entry(name).or_default().push(id);
+                }
+                Act::WriteLease {
+                    expected,
+                    term,
+                    peers,
+                } => {
+                    let calls = self.calls.clone();
+                    self.fly(answer::write_lease(calls, expected, term, peers));
+                }
+                Act::ReadLease { node } => {
+                    self.fly(answer::read_lease(self.calls.clone(), node));
+                }
+                Act::Serve(serving) => {
+                    self.serving = Some(serving);
+                    self.is_stirred = true;
+                }
+                Act::Ask {
+                    node,
+                    address,
+                    term,
+                    ticket,
+                } => self.say(Said::Ask {
                     to: node,
                     address,
                     term,
                     ticket,
-                };
-                // What is lost here is as good as lost on its way.
-                let _ = self.ends.said.try_send(said);
-            }
-            Act::Answer {
-                to,
-                term,
-                ticket,
-                refusal,
-            } => {
-                let Some(back) = self.backs.remove(&(to.clone(), ticket)) else {
-                    return;
-                };
-                let said = Said::Answer {
+                }),
+                Act::Answer {
                     to,
                     term,
                     ticket,
-                    refusal: refusal.map(Refusal::reason),
-                    back,
-                };
-                let _ = self.ends.said.try_send(said);
-            }
-            act @ (Act::WriteLease { .. }
-            | Act::ReadLease { .. }
-            | Act::WriteVip { .. }
-            | Act::ReadVip { .. }) => {
-                let mut object = None;
-                if let Act::WriteVip { id, .. } = &act {
-                    self.writing.insert(id.clone());
-                    object = self.objects.get(id).cloned();
+                    refusal,
+                } => {
+                    if let Some(back) = self.backs.remove(&(to.clone(), ticket)) {
+                        self.say(Said::Answer {
+                            to,
+                            term,
+                            ticket,
+                            refusal: refusal.map(Refusal::reason),
+                            back,
+                        });
+                    }
                 }
-                let call = answer::call(self.calls.clone(), act, object);
-                self.flying.spawn(call);
             }
         }
+        for (register, changes) in writes {
+            self.write(register, changes);
+        }
+        for (register, ids) in reads {
+            self.fly(answer::read(self.calls.clone(), register, ids));
+        }
+    }
+
+    fn fly(&mut self, call: impl Future<Output = Answer> + Send + 'static) {
+        self.flying.spawn(call);
+    }
+
+    /// What is lost here is as good as lost on its way.
+    fn say(&self, said: Said) {
+        let _ = self.ends.said.try_send(said);
+    }
+
+    /// Writes changes of a register, unless that is being written: then its version will be
+    /// another one, and the keeper has to judge by that.
+    fn write(&mut self, register: String, changes: Vec<(VipId, String, Change)>) {
+        if let Some(waiting) = self.writing.get_mut(&register) {
+            waiting.extend(changes.into_iter().map(|(id, ..)| id));
+            return;
+        }
+        let known = self.books.register(&register);
+        let version = known.and_then(|it| it.metadata.resource_version.clone());
+        let mut edits = Vec::new();
+        let mut refused = Vec::new();
+        for (id, expected, change) in changes {
+            match self.books.vip(&id) {
+                Some(vip) if Some(&expected) == version.as_ref() => edits.push(Edit {
+                    vip: Arc::clone(vip),
+                    change,
+                }),
+                // Of another version than the keeper knows nothing can be written.
+                _ => refused.push(id),
+            }
+        }
+        self.writing.insert(register.clone(), refused);
+        let calls = self.calls.clone();
+        let version = version.unwrap_or_default();
+        self.fly(answer::write(calls, register, version, edits));
     }
 
     fn hear(&mut self, heard: Heard) {
@@ -319,7 +373,7 @@ impl Driver {
             return;
         };
         self.is_stirred = false;
-        let order = order(serving, &self.objects, &self.nodes);
+        let order = order(serving, self.books.vips(), &self.nodes);
         self.ends.orders.send_if_modified(|last| {
             let is_new = last.as_deref() != Some(&order);
             if is_new {
@@ -331,21 +385,18 @@ impl Driver {
         });
     }
 
-    /// Writes conditions that have changed, once no address waits for its holder to be
-    /// written: a node that dies may leave a thousand.
+    /// Writes what the status of objects has to show, once no address waits for its holder to
+    /// be written: a node that dies may leave a thousand.
     fn tell(&mut self) {
         let Some(serving) = &self.serving else { return };
         if !self.writing.is_empty() {
             return;
         }
         let now = self.clock.now();
-        let due = self
-            .teller
-            .due(serving, &self.objects, &self.told, &self.writing, now);
-        for (id, object, conditions) in due {
+        let due = self.teller.due(serving, &self.books, &self.told, now);
+        for (id, object, status) in due {
             let calls = self.calls.clone();
-            self.flying
-                .spawn(async { Some(answer::tell(calls, id, object, conditions).await) });
+            self.fly(answer::tell(calls, id, object, status));
         }
     }
 
@@ -357,7 +408,7 @@ impl Driver {
         }
         self.looked = Some(now);
         let mut silent = BTreeSet::new();
-        for object in self.objects.values() {
+        for object in self.books.vips().values() {
             let Some(status) = &object.status else {
                 continue;
             };
@@ -374,9 +425,9 @@ impl Driver {
         }
         for node in self.doubts.due(&silent, &self.timing, now) {
             let calls = self.calls.clone();
-            self.flying.spawn(async move {
+            self.fly(async move {
                 let down = calls.is_down(&node).await.ok();
-                Some(Answer::Down(node, down))
+                Answer::Down(node, down)
             });
         }
     }

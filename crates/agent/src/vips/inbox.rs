@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::{register::VirtualIPRegister, virtualip::VirtualIP};
 use floe_core::vip::{VipId, keeper::LeaseView};
 use floe_shell::follow;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -34,6 +34,8 @@ pub struct Sight<T> {
 pub struct Mail {
     /// `VirtualIP` objects.
     pub vips: BTreeMap<VipId, Sight<VirtualIP>>,
+    /// Registers, by name.
+    pub registers: BTreeMap<String, Sight<VirtualIPRegister>>,
     /// Leases of nodes.
     pub leases: BTreeMap<String, Sight<LeaseView>>,
 }
@@ -52,6 +54,7 @@ struct Shared {
 struct State {
     mail: Mail,
     vips_listed: bool,
+    registers_listed: bool,
     leases_listed: bool,
 }
 
@@ -59,9 +62,9 @@ impl Inbox {
     /// Follows objects and leases for ever, and begins anew with each doubt: a watch that was
     /// cut off may be silent for minutes after it could speak again.
     pub async fn fill(&self, client: Client, mut doubts: watch::Receiver<u64>) {
-        let (mut vips, mut leases) = (Roll::default(), Roll::default());
+        let mut rolls = Rolls::default();
         loop {
-            let work = self.follow(client.clone(), &mut vips, &mut leases);
+            let work = self.follow(client.clone(), &mut rolls);
             tokio::select! {
                 () = work => return,
                 Ok(()) = doubts.changed() => {}
@@ -69,7 +72,12 @@ impl Inbox {
         }
     }
 
-    async fn follow(&self, client: Client, vips: &mut Roll<VipId>, leases: &mut Roll<String>) {
+    async fn follow(&self, client: Client, rolls: &mut Rolls) {
+        let Rolls {
+            vips,
+            registers,
+            leases,
+        } = rolls;
         let config = watcher::Config::default();
         let follow_vips = follow(
             Api::<VirtualIP>::all(client.clone()),
@@ -78,12 +86,25 @@ impl Inbox {
             |event| {
                 let done = vips.enter(
                     event,
-                    |it| Some(objects::id_of(it)),
+                    |it| Some(it.id()),
                     |id, sight| {
                         put(&mut self.lock().mail.vips, id, sight);
                     },
                 );
                 self.lock().vips_listed |= done;
+                self.0.rings.notify_one();
+            },
+        );
+        let follow_registers = follow(
+            Api::<VirtualIPRegister>::all(client.clone()),
+            config.clone(),
+            "virtualipregisters",
+            |event| {
+                let name = |it: &VirtualIPRegister| it.metadata.name.clone();
+                let done = registers.enter(event, name, |name, sight| {
+                    put(&mut self.lock().mail.registers, name, sight);
+                });
+                self.lock().registers_listed |= done;
                 self.0.rings.notify_one();
             },
         );
@@ -105,7 +126,7 @@ impl Inbox {
                 self.0.rings.notify_one();
             },
         );
-        tokio::join!(follow_vips, follow_leases);
+        tokio::join!(follow_vips, follow_registers, follow_leases);
     }
 
     /// Waits until there is something.
@@ -121,7 +142,7 @@ impl Inbox {
     /// Whether the first lists have been here.
     pub fn is_listed(&self) -> bool {
         let state = self.lock();
-        state.vips_listed && state.leases_listed
+        state.vips_listed && state.registers_listed && state.leases_listed
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -134,6 +155,14 @@ fn put<K: Ord, T>(all: &mut BTreeMap<K, Sight<T>>, key: K, mut sight: Sight<T>) 
     let before = all.get(&key);
     sight.listed |= before.is_some_and(|it| it.listed);
     all.insert(key, sight);
+}
+
+/// Which objects of each kind there are.
+#[derive(Default)]
+struct Rolls {
+    vips: Roll<VipId>,
+    registers: Roll<String>,
+    leases: Roll<String>,
 }
 
 /// Which objects there are, so that a list also tells what is gone.

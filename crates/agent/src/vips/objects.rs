@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use floe_api::floe::virtualip::{self, CandidateStatus, SERVING, VirtualIP};
+use floe_api::floe::{
+    register::{self, Books, VirtualIPRegister},
+    virtualip::{self, CandidateStatus, VirtualIP},
+};
 use floe_core::vip::{
     Candidate, Mode, VipId,
     elect::Failover,
@@ -14,8 +17,6 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time},
 };
 use serde_json::{Value, json};
-
-use super::conditions::{self, Told};
 
 /// The namespace of the nodes' leases.
 pub const LEASES: &str = "kube-system";
@@ -29,23 +30,15 @@ const PEERS: &str = "floe.dev/peers";
 /// What the names of leases begin with.
 const LEASE_PREFIX: &str = "floe-vip-";
 
-/// Which object it is.
-pub fn id_of(object: &VirtualIP) -> VipId {
-    let meta = &object.metadata;
-    VipId {
-        namespace: meta.namespace.clone().unwrap_or_default(),
-        name: meta.name.clone().unwrap_or_default(),
-    }
-}
-
-/// A `VirtualIP` as the keeper sees it.
-pub fn view(object: &VirtualIP) -> View {
-    let status = object.status.clone().unwrap_or_default();
-    let failover = &object.spec.failover;
+/// A `VirtualIP` with what its register says, as the keeper sees it. Writes are made on the
+/// version of the register.
+fn view(vip: &VirtualIP, version: &str) -> View {
+    let status = vip.status.clone().unwrap_or_default();
+    let failover = &vip.spec.failover;
     let seconds = |number: u32| Duration::from_secs(number.into());
     View {
-        id: id_of(object),
-        version: object.metadata.resource_version.clone().unwrap_or_default(),
+        id: vip.id(),
+        version: version.to_owned(),
         addresses: status.addresses,
         holder: status.holder.map(|it| Holding {
             term: it.term,
@@ -65,66 +58,76 @@ pub fn view(object: &VirtualIP) -> View {
             preferred: failover.preferred_pods.clone(),
         },
         moves: status.moves,
-        deleting: object.metadata.deletion_timestamp.is_some(),
+        deleting: vip.metadata.deletion_timestamp.is_some(),
     }
 }
 
-/// The patch that makes a change to an object, which is as it was judged.
-pub fn patch(change: &Change, object: &VirtualIP, now: Timestamp) -> Value {
-    let old = object.status.as_ref().and_then(|it| it.holder.as_ref());
-    let last_move = |reason: &str, to: Option<&str>| {
-        json!({
-            "at": Time(now), "reason": reason,
-            "from": old.map(|it| &it.pod), "to": to,
-        })
+/// An object as its keeper sees it by all that is known.
+pub fn view_in(books: &Books, id: &VipId) -> Option<View> {
+    let vip = books.vip(id)?;
+    let register = books.register_of(vip);
+    Some(view(vip, register.map_or("", version)))
+}
+
+/// The same by a register that may be older than the known one.
+pub fn view_by(books: &Books, id: &VipId, register: &VirtualIPRegister) -> Option<View> {
+    let vip = books.vip_by(id, register)?;
+    Some(view(&vip, version(register)))
+}
+
+fn version(register: &VirtualIPRegister) -> &str {
+    let version = register.metadata.resource_version.as_deref();
+    version.unwrap_or_default()
+}
+
+/// Whether what was seen is known to be older than what is known. Servers count versions up,
+/// over all objects of a kind.
+pub fn is_older(seen: &ObjectMeta, known: &ObjectMeta) -> bool {
+    let number = |meta: &ObjectMeta| meta.resource_version.as_deref()?.parse::<u64>().ok();
+    matches!((number(seen), number(known)), (Some(seen), Some(known)) if seen < known)
+}
+
+/// What a change writes into the entry of an object, which is as it was judged.
+pub fn entry_patch(change: &Change, vip: &VirtualIP, now: Timestamp) -> Value {
+    let old = vip.status.as_ref().and_then(|it| it.holder.as_ref());
+    let last_move = |reason: &str, to: &str| {
+        let from = old.map(|it| it.pod.as_str()).unwrap_or_default();
+        json!({ "at": Time(now), "reason": reason, "from": from, "to": to })
     };
-    let status = match change {
+    match change {
         Change::Hold {
             holder,
             moves,
             reason,
         } => {
+            // A write that changes nothing has no new version, and would let one come to effect
+            // that was made on the same and is late. So the same holding begins anew.
             let since = old
-                .filter(|_| reason.is_none())
+                .filter(|it| reason.is_none() && it.term != holder.term)
                 .and_then(|it| it.since.clone());
-            let mut written = pod_json(&holder.candidate, holder.term);
-            written["since"] = json!(since.unwrap_or(Time(now)));
-            // A holder has neither; in a merge only what is null goes.
-            written["ready"] = Value::Null;
-            written["reason"] = Value::Null;
-            let mut status = json!({ "holder": written, "successor": null, "moves": moves });
+            let mut holding = holding(&holder.candidate, holder.term);
+            holding.since = Some(since.unwrap_or(Time(now)));
+            let holder = register::whole(Some(&holding));
+            let mut entry = json!({ "holder": holder, "successor": null, "moves": moves });
             if let Some(reason) = reason {
-                status["lastMove"] = last_move(reason.reason(), Some(&holder.candidate.pod));
+                entry["lastMove"] = last_move(reason.reason(), &holding.pod);
             }
-            status
+            entry
         }
-        Change::Release { moves, reason } => {
-            let reason = reason.reason();
-            let mut status = json!({ "holder": null, "successor": null, "moves": moves });
-            status["lastMove"] = last_move(reason, None);
-            let silent = Told {
-                kind: SERVING,
-                holds: false,
-                reason: reason.to_owned(),
-                message: "no pod has the addresses".to_owned(),
-            };
-            if let Some(conditions) = conditions::changed(object, &[silent], now) {
-                status["conditions"] = conditions;
-            }
-            status
-        }
+        Change::Release { moves, reason } => json!({
+            "holder": null, "successor": null, "moves": moves,
+            "lastMove": last_move(reason.reason(), ""),
+        }),
         Change::Nominate(successor) => {
-            let mut written = pod_json(&successor.candidate, successor.term);
-            written["ready"] = json!(successor.ready);
-            written["reason"] = json!(successor.reason);
-            json!({ "successor": written })
+            let holding = virtualip::Holding {
+                ready: successor.ready,
+                reason: successor.reason.clone(),
+                ..holding(&successor.candidate, successor.term)
+            };
+            json!({ "successor": register::whole(Some(&holding)) })
         }
         Change::Dismiss => json!({ "successor": null }),
-    };
-    json!({
-        "metadata": { "resourceVersion": object.metadata.resource_version },
-        "status": status,
-    })
+    }
 }
 
 /// The lease of a node and the node; nothing if it is no such lease.
@@ -185,12 +188,19 @@ pub fn lease(
     })
 }
 
-fn pod_json(candidate: &Candidate, term: i64) -> Value {
-    json!({
-        "pod": candidate.pod, "uid": candidate.uid,
-        "node": candidate.node, "nodeAddress": candidate.node_address,
-        "addresses": candidate.addresses, "mode": word(candidate.mode), "term": term,
-    })
+fn holding(candidate: &Candidate, term: i64) -> virtualip::Holding {
+    virtualip::Holding {
+        pod: candidate.pod.clone(),
+        uid: candidate.uid.clone(),
+        node: candidate.node.clone(),
+        node_address: candidate.node_address,
+        addresses: candidate.addresses.clone(),
+        mode: word(candidate.mode).to_owned(),
+        term,
+        since: None,
+        ready: false,
+        reason: String::new(),
+    }
 }
 
 fn candidate(status: CandidateStatus) -> Candidate {
@@ -219,15 +229,9 @@ fn candidate_in(holding: virtualip::Holding) -> Candidate {
 }
 
 fn mode(word: &str) -> Mode {
-    match word {
-        "direct" => Mode::Direct,
-        _ => Mode::Nat,
-    }
+    Mode::parse(word).unwrap_or_default()
 }
 
 fn word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Nat => "nat",
-        Mode::Direct => "direct",
-    }
+    mode.word()
 }

@@ -29,10 +29,9 @@ pub fn order(
         Some(Detail {
             interface: announcement.interface.clone(),
             egress: announcement.egress,
-            mode: match holder.map(|it| it.mode.as_str()) {
-                Some("direct") => Mode::Direct,
-                _ => Mode::Nat,
-            },
+            mode: holder
+                .and_then(|it| Mode::parse(&it.mode))
+                .unwrap_or_default(),
         })
     };
     let details = serving.roles.keys();

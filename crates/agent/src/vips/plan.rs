@@ -83,6 +83,8 @@ pub struct Plan {
     pub answers: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The addresses that pods have.
     pub loans: Vec<Loan>,
+    /// The addresses that the host itself has.
+    pub own: BTreeSet<IpAddr>,
     /// Routes to nodes that have an address now: node and link.
     pub leads: BTreeMap<IpAddr, (IpAddr, u32)>,
     /// What was found about those that this node serves or is prepared to.
@@ -112,9 +114,9 @@ pub enum Trouble {
     /// The namespace of the pod is not known, or has no link for it.
     #[error("the pod's network is not found")]
     NoNamespace,
-    /// The kernel cannot stop what the pod sends, and takes an address from a pod only up to
-    /// a second late.
-    #[error("the kernel of the node cannot end mode direct in time: it needs Linux 5.16")]
+    /// The kernel cannot stop what leaves with the address, and takes it from a pod, or from
+    /// the node, only up to a second late.
+    #[error("the kernel of the node cannot end this mode in time: it needs Linux 5.16")]
     Unguarded,
     /// It cannot be part of the rules.
     #[error(transparent)]
@@ -122,6 +124,9 @@ pub enum Trouble {
     /// The kernel does not have the rules that it was told.
     #[error("the rules are not in the kernel: {0}")]
     RulesMissing(String),
+    /// The host did not get the address itself.
+    #[error("the node does not get the address: {0}")]
+    NotOnHost(String),
     /// Nobody would be answered on the link.
     #[error("{0}")]
     Deaf(String),
@@ -145,6 +150,7 @@ impl Trouble {
             Self::Unguarded => "EgressHookMissing",
             Self::Rules(it) => it.reason(),
             Self::RulesMissing(_) => "RulesMissing",
+            Self::NotOnHost(_) => "NotOnHost",
             Self::Deaf(_) => "NotAnswering",
         }
     }
@@ -171,7 +177,7 @@ pub fn plan(order: &Order, survey: &Survey, rooms: &BTreeMap<String, Room>) -> P
         let found = match &served.role {
             Role::Holder(pod) => Some(hold(&mut plan, served, pod, &detail, survey, rooms)),
             Role::Prepared(pod) => {
-                let found = prepare(&mut plan.rules, served, pod, survey, rooms);
+                let found = prepare(&mut plan, served, pod, survey, rooms);
                 Some(found.map(|()| Finding::default()))
             }
             Role::HandedTo(node) => {
@@ -186,6 +192,10 @@ pub fn plan(order: &Order, survey: &Survey, rooms: &BTreeMap<String, Room>) -> P
             }
             // The pod itself is asked for it, wherever it is.
             Role::Away(_) if detail.mode == Mode::Direct => None,
+            Role::Away(node) if detail.mode == Mode::Node => {
+                lead_to_node(&mut plan, served, node, survey);
+                None
+            }
             Role::Away(pod) => {
                 for &ip in &served.addresses {
                     if let Ok(own) = claim::pair(ip, pod) {
@@ -269,9 +279,14 @@ fn hold(
         }
         return Ok(found);
     }
-    let pairs = nat(&mut plan.rules, served, pod, survey)?;
+    let pairs = if pod.mode == Mode::Node {
+        have(plan, served, survey)?;
+        served.addresses.iter().map(|&ip| (ip, None)).collect()
+    } else {
+        nat(&mut plan.rules, served, pod, survey)?
+    };
     for (ip, own) in pairs {
-        if detail.egress {
+        if let Some(own) = own.filter(|_| detail.egress) {
             plan.rules.leave_as(own, ip)?;
         }
         let link = if detail.interface.is_empty() {
@@ -294,7 +309,7 @@ fn hold(
 }
 
 fn prepare(
-    rules: &mut NodeRules,
+    plan: &mut Plan,
     served: &Served,
     pod: &Candidate,
     survey: &Survey,
@@ -304,7 +319,39 @@ fn prepare(
         // It would answer as soon as it has the address.
         return room(pod, survey, rooms).map(drop);
     }
-    nat(rules, served, pod, survey).map(drop)
+    if pod.mode == Mode::Node {
+        // Nobody is answered for it yet, so it takes only what the last holder sends on.
+        return have(plan, served, survey);
+    }
+    nat(&mut plan.rules, served, pod, survey).map(drop)
+}
+
+/// Gives the addresses to the host itself, if that is sure to end in time.
+fn have(plan: &mut Plan, served: &Served, survey: &Survey) -> Result<(), Trouble> {
+    if !survey.can_guard {
+        return Err(Trouble::Unguarded);
+    }
+    for &ip in &served.addresses {
+        plan.rules.own(ip);
+        plan.own.insert(ip);
+    }
+    Ok(())
+}
+
+/// Leads to the node that has addresses, where no neighbour can be asked for them. By a
+/// route, and not by other destinations: what listens there listens on the address.
+fn lead_to_node(plan: &mut Plan, served: &Served, node: &[IpAddr], survey: &Survey) {
+    for &ip in &served.addresses {
+        if survey.link_near(ip).is_some() {
+            continue;
+        }
+        let Ok(node) = claim::pair(ip, node) else {
+            continue;
+        };
+        if let Some(link) = survey.link_to(node) {
+            plan.leads.insert(ip, (node, link.index));
+        }
+    }
 }
 
 /// Where a pod gets an address itself, if that is sure to end in time.
@@ -325,7 +372,7 @@ fn nat(
     served: &Served,
     pod: &Candidate,
     survey: &Survey,
-) -> Result<Vec<(IpAddr, IpAddr)>, Trouble> {
+) -> Result<Vec<(IpAddr, Option<IpAddr>)>, Trouble> {
     let pairs = claim::pairs(&served.addresses, &pod.addresses)?;
     let mut held = Vec::new();
     for &(ip, own) in &pairs {
@@ -334,7 +381,7 @@ fn nat(
     for (ip, own, link) in held {
         rules.hold(addr::canonical(ip), own, link)?;
     }
-    Ok(pairs)
+    Ok(pairs.into_iter().map(|(ip, own)| (ip, Some(own))).collect())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! When conditions are written: once the kernel serves something, and what it has to tell
-//! is not told yet.
+//! When the status of objects is written: conditions once the kernel serves something, and
+//! who has the addresses after this node has changed that in a register.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,16 +7,17 @@ use std::{
     time::Duration,
 };
 
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::{register::Books, virtualip::VirtualIP};
 use floe_core::{
     lease::Moment,
     vip::{
-        VipId,
+        Mode, VipId,
+        elect::Health,
         keeper::{Role, Serving},
     },
 };
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{conditions, health, plane::Findings};
 
@@ -24,7 +25,7 @@ use super::{conditions, health, plane::Findings};
 /// is at what they wrote.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How many conditions are written at once. Nobody waits for them, and what cannot wait has
+/// How many are written at once. Nobody waits for them, and what cannot wait has
 /// to get through.
 const AT_ONCE: usize = 4;
 
@@ -32,6 +33,10 @@ const AT_ONCE: usize = 4;
 #[derive(Debug, Default)]
 pub struct Teller {
     findings: Findings,
+    /// The objects whose entry this node has changed, and whose status may not show it yet.
+    /// What others hold they show themselves. Should this process end before, the controller
+    /// writes it.
+    owed: BTreeSet<VipId>,
     flying: BTreeSet<VipId>,
     pauses: BTreeMap<VipId, Moment>,
     is_due: bool,
@@ -51,6 +56,12 @@ impl Teller {
         }
     }
 
+    /// Takes in that this node has changed the entries of objects.
+    pub fn owe(&mut self, ids: &[VipId]) {
+        self.owed.extend(ids.iter().cloned());
+        self.is_due = true;
+    }
+
     /// Takes in how a write went.
     pub fn told(&mut self, id: &VipId, done: bool, now: Moment) {
         self.flying.remove(id);
@@ -60,14 +71,12 @@ impl Teller {
         }
     }
 
-    /// The conditions to write now, each with the object as it was seen. Objects on which
-    /// the keeper writes wait.
+    /// What to write now, each with the object as it was seen.
     pub fn due(
         &mut self,
         serving: &Serving,
-        objects: &BTreeMap<VipId, Arc<VirtualIP>>,
+        books: &Books,
         pods: &health::Told,
-        writing: &BTreeSet<VipId>,
         now: Moment,
     ) -> Vec<(VipId, Arc<VirtualIP>, Value)> {
         if !std::mem::take(&mut self.is_due) {
@@ -76,23 +85,48 @@ impl Teller {
         self.pauses.retain(|_, until| now < *until);
         // Those that must wait are looked at again.
         self.is_due = !self.pauses.is_empty();
+        let time = Timestamp::now();
+        let concerned = self.findings.keys().chain(&self.owed);
+        let concerned: BTreeSet<VipId> = concerned.cloned().collect();
         let mut due = Vec::new();
-        for (id, finding) in &self.findings {
-            let role = serving.roles.get(id).map(|it| &it.role);
-            let (Some(Role::Holder(pod)), Some(object)) = (role, objects.get(id)) else {
+        for id in concerned {
+            let Some(object) = books.shown(&id) else {
+                self.owed.remove(&id);
                 continue;
             };
-            let wanted = conditions::wanted(finding, pods.health(&pod.uid));
-            let Some(value) = conditions::changed(object, &wanted, Timestamp::now()) else {
-                continue;
+            let pod = match serving.roles.get(&id).map(|it| &it.role) {
+                Some(Role::Holder(pod)) => Some(pod),
+                _ => None,
             };
-            let waits = writing.contains(id) || self.pauses.contains_key(id);
-            if waits || self.flying.contains(id) || self.flying.len() >= AT_ONCE {
+            let is_owed = self.owed.contains(&id);
+            let entry = books.entry(&id);
+            let entry = entry.filter(|it| pod.is_some() || is_owed && it.holder.is_none());
+            let shown = entry.and_then(|it| it.shown_on(object, time));
+            if shown.is_none() {
+                self.owed.remove(&id);
+            }
+            let conditions = pod.zip(self.findings.get(&id)).and_then(|(pod, finding)| {
+                let health = match pod.mode {
+                    Mode::Node => Some(Health::Fit),
+                    Mode::Nat | Mode::Direct | Mode::Standby => pods.health(&pod.uid),
+                };
+                let wanted = conditions::wanted(finding, health);
+                conditions::changed(object, &wanted, time)
+            });
+            if shown.is_none() && conditions.is_none() {
+                continue;
+            }
+            let waits = self.pauses.contains_key(&id) || self.flying.contains(&id);
+            if waits || self.flying.len() >= AT_ONCE {
                 self.is_due = true;
                 continue;
             }
+            let mut status = shown.unwrap_or_else(|| json!({}));
+            if let Some(conditions) = conditions {
+                status["conditions"] = conditions;
+            }
             self.flying.insert(id.clone());
-            due.push((id.clone(), Arc::clone(object), value));
+            due.push((id, Arc::clone(object), status));
         }
         due
     }

@@ -32,9 +32,12 @@ use super::{
 
 mod moving;
 mod promises;
+mod registers;
 mod serving;
 
 const VIPS: &str = "/apis/floe.dev/v1alpha1/namespaces/shop/virtualips";
+const REGISTERS: &str = "/apis/floe.dev/v1alpha1/virtualipregisters";
+const REGISTER: &str = "floe-vips-0";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 const NODES: &str = "/api/v1/nodes";
@@ -186,24 +189,38 @@ impl Scene {
         self.server.until(|_| self.serves(vip)).await;
     }
 
+    /// What the register says of an object.
     fn status(&self, vip: &str) -> Value {
+        status(&self.server, vip)
+    }
+
+    /// What the status of an object shows.
+    fn shown(&self, vip: &str) -> Value {
         self.server.object(VIPS, vip).unwrap()["status"].clone()
     }
 
     fn condition(&self, vip: &str, kind: &str) -> Option<(String, String)> {
-        let status = self.status(vip);
+        let status = self.shown(vip);
         let all = status["conditions"].as_array()?.clone();
         let found = all.into_iter().find(|it| it["type"] == kind)?;
         let text = |name: &str| found[name].as_str().unwrap().to_owned();
         Some((text("status"), text("reason")))
     }
 
-    /// Changes the status of an object, as somebody else would.
+    /// Changes the entry of an object, as somebody else would.
     fn write(&self, vip: &str, change: impl FnOnce(&mut Value)) {
-        let mut object = self.server.object(VIPS, vip).unwrap();
-        change(&mut object["status"]);
-        self.server.put(VIPS, object);
+        let mut register = self.server.object(REGISTERS, REGISTER).unwrap();
+        change(&mut register["entries"][uid(vip)]);
+        self.server.put(REGISTERS, register);
     }
+}
+
+fn status(server: &Server, vip: &str) -> Value {
+    server.object(REGISTERS, REGISTER).unwrap()["entries"][uid(vip)].clone()
+}
+
+fn uid(vip: &str) -> String {
+    format!("0-{vip}")
 }
 
 fn id(name: &str) -> VipId {
@@ -231,13 +248,21 @@ fn holding(pod: &str, node: &str, term: i64) -> Value {
 }
 
 fn put_vip(server: &Server, name: &str, candidates: &[Value], holder: &Value) {
-    let mut status = json!({ "addresses": ["10.9.0.100"], "candidates": candidates, "moves": 0 });
+    let mut entry = json!({ "vip": name, "addresses": ["10.9.0.100"], "moves": 0 });
     if !holder.is_null() {
-        status["holder"] = holder.clone();
+        entry["holder"] = holder.clone();
     }
+    let register = server.object(REGISTERS, REGISTER);
+    let mut register =
+        register.unwrap_or_else(|| json!({ "metadata": { "name": REGISTER }, "entries": {} }));
+    register["entries"][uid(name)] = entry;
+    server.put(REGISTERS, register);
     server.put(
         VIPS,
-        json!({ "metadata": { "name": name }, "spec": {}, "status": status }),
+        json!({
+            "metadata": { "name": name, "uid": uid(name) },
+            "spec": {}, "status": { "candidates": candidates },
+        }),
     );
 }
 

@@ -170,6 +170,15 @@ pub(crate) fn map(description: &str, members: JSONSchemaProps) -> JSONSchemaProp
     }
 }
 
+/// The same, of which the server does not note who wrote which member: that would be more
+/// than the members.
+pub(crate) fn untracked(map: JSONSchemaProps) -> JSONSchemaProps {
+    JSONSchemaProps {
+        x_kubernetes_map_type: Some("atomic".into()),
+        ..map
+    }
+}
+
 /// What the server stores where nobody says anything.
 pub(crate) fn default(value: Value, schema: JSONSchemaProps) -> JSONSchemaProps {
     JSONSchemaProps {

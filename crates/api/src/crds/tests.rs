@@ -183,6 +183,7 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
             | "description"
             | "x-kubernetes-list-type"
             | "x-kubernetes-list-map-keys"
+            | "x-kubernetes-map-type"
             | "x-kubernetes-preserve-unknown-fields" => {}
             "required" => {
                 for name in argument.as_array().unwrap() {
@@ -235,12 +236,16 @@ fn has_type(value: &Value, kind: &Value) -> bool {
 /// The shapes of rules in use. CEL and the `regex` crate share RE2's syntax,
 /// whose classes are ASCII.
 fn holds(rule: &str, object: &Value) -> bool {
+    let has = |text: &str| {
+        let name = text.strip_prefix("has(self.").unwrap();
+        object.get(name.strip_suffix(')').unwrap()).is_some()
+    };
     if let Some((one, other)) = rule.split_once(" != ") {
-        let has = |text: &str| {
-            let name = text.strip_prefix("has(self.").unwrap();
-            object.get(name.strip_suffix(')').unwrap()).is_some()
-        };
         return has(one) != has(other);
+    }
+    if let Some((one, other)) = rule.split_once(" || ") {
+        let lacks = |text: &str| !has(text.strip_prefix('!').unwrap());
+        return lacks(one) || lacks(other);
     }
     let name = object["metadata"]["name"].as_str().unwrap();
     let argument = |before: &str| rule.strip_prefix(before)?.strip_suffix("')");

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use floe_core::vip::Mode;
+use floe_core::vip::VipId;
 use k8s_openapi::{
     NamespaceResourceScope,
     apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta, Time},
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::resource::resource;
 
-mod definition;
+pub(in crate::floe) mod definition;
 mod facts;
 
 pub use self::definition::definition;
@@ -26,6 +28,8 @@ pub const REACHABLE: &str = "Reachable";
 pub const CLAIMED_BY: &str = "floe.dev/claimed-by";
 /// The annotation with which somebody asks for a move to a pod.
 pub const MOVE_TO: &str = "floe.dev/move-to";
+/// The label of objects that keep an address of a `FloatingIPPool`: the name of the pool.
+pub const POOL: &str = "floe.dev/pool";
 
 /// An address, or several that stay together, shared by the pods of a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -54,6 +58,9 @@ pub struct VirtualIPSpec {
     /// The pods that share them. Objects that stand for annotations have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
+    /// Or the node that has them itself: the first of these. The others may be named next.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
     /// When they move.
     pub failover: Failover,
     /// How they are served.
@@ -165,7 +172,7 @@ pub struct Holding {
     pub node_address: IpAddr,
     /// The pod's own addresses.
     pub addresses: Vec<IpAddr>,
-    /// `nat` or `direct`.
+    /// `nat` or `direct`; or `node` for the node itself.
     pub mode: String,
     /// The term of the node's lease in which it took them. A holder of another term
     /// does not serve.
@@ -196,7 +203,8 @@ pub struct CandidateStatus {
     pub node_address: IpAddr,
     /// The pod's own addresses.
     pub addresses: Vec<IpAddr>,
-    /// `nat` or `direct`.
+    /// `nat` or `direct`; `node` for the node itself, and `standby` for one that may be
+    /// named next.
     pub mode: String,
     /// Since when it is ready.
     pub ready_since: Time,
@@ -221,15 +229,31 @@ pub struct Move {
 impl Summary {
     /// The summary of these lists.
     pub fn of(addresses: &[IpAddr], candidates: &[CandidateStatus]) -> Self {
+        let electable = candidates.iter().filter(|it| !it.is_standby());
         let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
         Self {
             addresses: addresses.join(","),
-            candidates: i64::try_from(candidates.len()).unwrap_or(i64::MAX),
+            candidates: i64::try_from(electable.count()).unwrap_or(i64::MAX),
         }
     }
 }
 
+impl CandidateStatus {
+    /// Whether it is a node that may be named, but is not.
+    pub fn is_standby(&self) -> bool {
+        self.mode == Mode::Standby.word()
+    }
+}
+
 impl VirtualIP {
+    /// Which object it is.
+    pub fn id(&self) -> VipId {
+        VipId {
+            namespace: self.metadata.namespace.clone().unwrap_or_default(),
+            name: self.metadata.name.clone().unwrap_or_default(),
+        }
+    }
+
     /// The condition of a type, if it was told.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         let mut conditions = self.status.iter().flat_map(|status| &status.conditions);

@@ -22,6 +22,7 @@ use super::{
     field::{Field, NODES, virtual_ip},
     history::{History, Outage, Spread},
     prober::Prober,
+    taken,
     writes::{self, Writes},
 };
 use crate::table::{Figure, Row, Wanted};
@@ -43,11 +44,12 @@ const STEADY: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(15);
 /// It only ends what hangs.
 const LIMIT: Duration = Duration::from_mins(5);
-/// What floe may write of objects and records until an address is served: finalizer, record,
-/// grant, holder, conditions.
+/// What floe may write of objects, registers and records until an address is served: finalizer,
+/// record, grant, holder, status by controller and agent.
 const WRITTEN: Wanted = Wanted::AtMost(Figure::Count(5.0));
-/// What it may write of objects when an address is taken: its holder.
-const TAKEN: Wanted = Wanted::AtMost(Figure::Count(1.0));
+/// How many registers are written when the addresses of a node are taken: each of sixteen by
+/// two heirs, with room for a second time.
+const TAKEN: Wanted = Wanted::AtMost(Figure::Count(64.0));
 /// How long all addresses of a dead node may take once the first was taken.
 const MOVED: Wanted = Wanted::AtMost(Figure::Seconds(1.0));
 /// What writes may be with all addresses, beside those with a tenth of them.
@@ -187,7 +189,12 @@ async fn share(field: &Field<'_>, from: u32, to: u32) -> Result<Shares> {
     let last = answers.context("an address has not answered")?;
     let last = last.into_iter().max().unwrap_or_default();
     let count = f64::from(to - from);
-    let kinds = ["virtualips PATCH", "virtualips/status", "floatingips"];
+    let kinds = [
+        "virtualips PATCH",
+        "virtualips/status",
+        "virtualipregisters",
+        "floatingips",
+    ];
     Ok(Shares {
         created: written - started,
         answered: last.saturating_sub(begun),
@@ -245,11 +252,8 @@ async fn node_dies(field: &Field<'_>) -> Result<Vec<Row>> {
         Ok(prober.is_steady(STEADY).then_some(()))
     })
     .await?;
-    let version = listed.metadata.resource_version.as_deref();
-    let names = held.iter().map(|it| it.name_any()).collect();
-    let dead = node.clone();
-    let is_moved = move |vip: &VirtualIP| node_of(vip).is_some_and(|it| it != dead);
-    let moves = watch(&vips, version.unwrap_or_default(), names, is_moved).await?;
+    let uids = held.iter().filter_map(|it| it.uid()).collect();
+    let moves = taken::watch(field.cluster.client().await?, node.clone(), uids).await?;
     let before = Writes::so_far(field.cluster)?;
     let from = Instant::now();
     field.cluster.power_off(node).await?;
@@ -285,8 +289,8 @@ async fn node_dies(field: &Field<'_>) -> Result<Vec<Row>> {
         )
         .against(seconds(bare)),
         Row::new(
-            "  writes of objects for each, until the last was taken",
-            Figure::Count(taking.of("virtualips") / f64::from(u32::try_from(count)?)),
+            "  writes of registers, until the last was taken",
+            Figure::Count(taking.of("virtualipregisters")),
             TAKEN,
         ),
         Row::new("  gap, p50", seconds(gaps.p50), Wanted::Nothing),

@@ -171,6 +171,12 @@ async fn events(
 fn fill(server: &Mock, size: Size) {
     let system = json!({ "metadata": { "name": "kube-system", "uid": "bench" } });
     server.put("/api/v1/namespaces", system);
+    // A controller is ready once the API server has said which version it is.
+    let version = json!({
+        "major": "1", "minor": "34", "gitVersion": "v1.34.4", "gitCommit": "", "gitTreeState": "",
+        "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
+    });
+    server.state().raw.insert("/version".to_owned(), version);
     for at in 0..size.nodes {
         server.put(NODES, node(size, at, true));
     }

@@ -243,16 +243,21 @@ impl Account {
             return self.call("AssignIP", caller, assign).await;
         }
         let seat = (server.to_owned(), family_of(ip));
-        self.desk.take_seat(&seat, &caller.id)?;
+        let before = self.desk.take_seat(&seat, &caller.id)?;
         let outcome = self.call("AssignIP", caller, assign).await;
         let is_refused = matches!(&outcome, Err(it) if it.class != Class::Unclear);
-        let mut seats = lock(&self.desk.seats);
-        if is_refused {
-            seats.remove(&seat);
+        // What the pool has given to the server before is there, whatever was refused now.
+        let until = if is_refused {
+            before
         } else {
-            let until = Instant::now() + SEATED;
-            seats.insert(seat, (caller.id.clone(), until));
-        }
+            Some(Instant::now() + SEATED)
+        };
+        let mut seats = lock(&self.desk.seats);
+        match until {
+            Some(until) => seats.insert(seat, (caller.id.clone(), until)),
+            None => seats.remove(&seat),
+        };
+        drop(seats);
         outcome
     }
 
@@ -268,7 +273,8 @@ impl Account {
 }
 
 impl Desk {
-    fn take_seat(&self, seat: &(String, Family), pool: &Id) -> Result<(), Refusal> {
+    /// Says until when the pool had the seat already.
+    fn take_seat(&self, seat: &(String, Family), pool: &Id) -> Result<Option<Instant>, Refusal> {
         let now = Instant::now();
         let mut seats = lock(&self.seats);
         seats.retain(|_, (_, until)| *until > now);
@@ -281,8 +287,8 @@ impl Desk {
         }
         // Nobody hears how a call ends whose pool is gone.
         let until = now + PATIENCE + SEATED;
-        seats.insert(seat.clone(), (pool.clone(), until));
-        Ok(())
+        let before = seats.insert(seat.clone(), (pool.clone(), until));
+        Ok(before.map(|(_, until)| until))
     }
 
     fn ask(&self, number: u64) {
@@ -324,4 +330,50 @@ impl Desk {
 /// Nobody holds it across an await, so nobody can have left it half written.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::fakes::{FakeCloud, Fault, unavailable},
+        *,
+    };
+    use crate::metrics::Metrics;
+
+    fn pool(name: &str) -> Caller {
+        Caller {
+            kind: "FloatingIPPool",
+            id: Id {
+                namespace: "ns".into(),
+                name: name.into(),
+            },
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_takes_nobody_off_a_seat_that_an_earlier_gift_has_taken() {
+        let cloud = FakeCloud::default();
+        cloud.lock().capabilities.displaces = true;
+        cloud.lock().capabilities.per_server = None;
+        for ip in ["10.0.0.1", "10.0.0.2", "10.0.0.3"] {
+            cloud.has(ip, None);
+        }
+        let ips: Arc<dyn FloatingIps> = Arc::new(cloud.clone());
+        let accounts = Accounts::new(Metrics::default().node_pools().clone());
+        let account = accounts.of("fake", &ips);
+        let assign = async |who: &str, ip: &str| {
+            let ip = ip.parse().expect("an address");
+            let outcome = account.assign(&pool(who), ip, "fake://n1").await;
+            outcome.map_err(|refusal| refusal.class)
+        };
+        // One that was refused has given nothing.
+        cloud.fault("assign", Fault::Refuse(unavailable()));
+        assert_eq!(assign("a", "10.0.0.1").await, Err(Class::Unavailable));
+        assert_eq!(assign("b", "10.0.0.2").await, Ok(Taken::Done));
+        cloud.fault("assign", Fault::Refuse(unavailable()));
+        assert_eq!(assign("b", "10.0.0.3").await, Err(Class::Unavailable));
+        assert_eq!(assign("a", "10.0.0.1").await, Err(Class::ServerTaken));
+        tokio::time::sleep(SEATED).await;
+        assert_eq!(assign("a", "10.0.0.1").await, Ok(Taken::Done));
+    }
 }

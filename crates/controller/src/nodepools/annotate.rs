@@ -4,29 +4,34 @@
 //! key has room for one address: it names that of the first pool, by namespace and name.
 //!
 //! A pool sees only nodes that it selects. So the annotations of all nodes are read once,
-//! when a pool first says something: those of a node that has lost its label meanwhile are
-//! taken off, too.
+//! when the pools are known: those of a node that has lost its label meanwhile are taken
+//! off, too, and so are those of a pool that was deleted while no controller ran.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
     time::Duration,
 };
 
+use floe_api::flipop::{address, pool::FloatingIPPool};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, sleep_until},
 };
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::{
     facts::Notes,
-    objects::Id,
+    objects::{Id, Objects},
     server::{Failure, Server},
 };
 
 /// The pause before a failed patch is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// The pools, as the API server has them.
+type Pools = BTreeMap<Id, Arc<FloatingIPPool>>;
 
 /// What a pool says.
 #[derive(Debug)]
@@ -53,31 +58,60 @@ pub struct Given {
 pub type Words = mpsc::UnboundedSender<Word>;
 
 /// Annotates nodes as pools say, as long as somebody can say something.
-pub async fn run(server: Server, mut words: mpsc::UnboundedReceiver<Word>) {
-    let Some(first) = words.recv().await else {
-        return;
-    };
+pub async fn run(
+    server: Server,
+    mut words: mpsc::UnboundedReceiver<Word>,
+    objects: Objects<FloatingIPPool>,
+) {
+    let mut changes = objects.changes();
+    let mut known = listed(&objects).await;
     let present = present(&server).await;
     let mut annotator = Annotator {
         server,
         pools: BTreeMap::new(),
         present,
         failed: BTreeSet::new(),
+        is_swept: false,
         told: false,
     };
-    annotator.hear(first).await;
+    annotator.sweep(&known).await;
     loop {
-        let retry = (!annotator.failed.is_empty()).then(|| Instant::now() + PAUSE);
+        let is_done = annotator.failed.is_empty() && annotator.is_swept;
+        let retry = (!is_done).then(|| Instant::now() + PAUSE);
         tokio::select! {
             word = words.recv() => match word {
                 Some(word) => annotator.hear(word).await,
                 None => return,
             },
+            // The sender lives as long as the objects.
+            _ = changes.changed() => {
+                let before = std::mem::replace(&mut known, listed(&objects).await);
+                // What a pool has written is taken off by its own word, if it has a task
+                // that can still say it.
+                if before.keys().any(|id| !known.contains_key(id)) {
+                    annotator.sweep(&known).await;
+                }
+            }
             () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
                 let again = std::mem::take(&mut annotator.failed);
                 annotator.annotate(again).await;
+                if !annotator.is_swept {
+                    annotator.sweep(&known).await;
+                }
             }
         }
+    }
+}
+
+/// All pools, once they are known.
+async fn listed(objects: &Objects<FloatingIPPool>) -> Pools {
+    let mut changes = objects.changes();
+    loop {
+        if let Some(all) = objects.all() {
+            return all;
+        }
+        // The sender lives as long as the objects.
+        let _ = changes.changed().await;
     }
 }
 
@@ -103,6 +137,8 @@ struct Annotator {
     pools: BTreeMap<(Id, String), BTreeMap<String, BTreeSet<IpAddr>>>,
     present: BTreeMap<String, Notes>,
     failed: BTreeSet<String>,
+    /// Whether nothing is left of pools that are gone.
+    is_swept: bool,
     /// Whether it was told that patches fail.
     told: bool,
 }
@@ -124,6 +160,22 @@ impl Annotator {
         self.annotate(concerned).await;
     }
 
+    /// Takes off what pools have left that are gone: addresses that stand in no pool's list,
+    /// and that no pool has given.
+    async fn sweep(&mut self, known: &Pools) {
+        let texts = known.values().flat_map(|it| &it.spec.ips);
+        let mut living: BTreeSet<IpAddr> = texts.filter_map(|it| address::parse(it)).collect();
+        living.extend(self.pools.values().flat_map(BTreeMap::values).flatten());
+        let left = self.present.iter();
+        let left = left.filter_map(|(node, notes)| Some((node.clone(), notes.only(&living)?)));
+        let left: Vec<(String, Notes)> = left.collect();
+        self.is_swept = true;
+        for (node, wanted) in left {
+            info!(node, "annotated by a pool that is gone");
+            self.is_swept &= self.write(&node, wanted).await;
+        }
+    }
+
     async fn annotate(&mut self, nodes: BTreeSet<String>) {
         for node in nodes {
             let wanted = self.wanted(&node);
@@ -131,22 +183,31 @@ impl Annotator {
             if *self.present.get(&node).unwrap_or(&Notes::default()) == wanted {
                 continue;
             }
-            match self.server.annotate(&node, &wanted).await {
-                Ok(()) => {
-                    debug!(node, "annotated");
-                    self.present.insert(node, wanted);
-                    self.told = false;
+            if !self.write(&node, wanted).await {
+                self.failed.insert(node);
+            }
+        }
+    }
+
+    /// Whether it is there, or nobody needs it any more.
+    async fn write(&mut self, node: &str, wanted: Notes) -> bool {
+        match self.server.annotate(node, &wanted).await {
+            Ok(()) => {
+                debug!(node, "annotated");
+                self.present.insert(node.to_owned(), wanted);
+                self.told = false;
+                true
+            }
+            Err(Failure::Gone) => {
+                self.present.remove(node);
+                true
+            }
+            Err(failure) => {
+                if !std::mem::replace(&mut self.told, true) {
+                    let reason = "NodeNotAnnotated";
+                    warn!(reason, node, error = %failure, "a node is not annotated");
                 }
-                Err(Failure::Gone) => {
-                    self.present.remove(&node);
-                }
-                Err(failure) => {
-                    if !std::mem::replace(&mut self.told, true) {
-                        let reason = "NodeNotAnnotated";
-                        warn!(reason, node, error = %failure, "a node is not annotated");
-                    }
-                    self.failed.insert(node);
-                }
+                false
             }
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use floe_api::flipop::{ALL_ANNOTATION, IPV4_ANNOTATION, IPV6_ANNOTATION};
 use floe_core::nodepool::{
-    census::Entry,
+    census::{Entry, bare},
     matching::{NodeFacts, PodFacts, Taint},
 };
 use k8s_openapi::{
@@ -65,6 +65,33 @@ impl Notes {
         texts.filter_map(|text| text.parse().ok()).collect()
     }
 
+    /// The same with only those of its addresses, if it has others.
+    ///
+    /// [`ALL_ANNOTATION`] is written by nobody but floe. What does not stand there is from
+    /// FLIPOP or somebody else, and stays.
+    pub fn only(&self, living: &BTreeSet<IpAddr>) -> Option<Self> {
+        let parse = |text: &str| text.parse::<IpAddr>().ok();
+        let is_dead = |text: &str| parse(text).is_some_and(|ip| !living.contains(&ip));
+        let texts: Vec<&str> = self.all.iter().flat_map(|all| all.split(',')).collect();
+        let (dead, alive): (Vec<&str>, Vec<&str>) =
+            texts.into_iter().partition(|text| is_dead(text));
+        if dead.is_empty() {
+            return None;
+        }
+        let next = |said: &Option<String>, v4: bool| match said {
+            Some(text) if dead.contains(&text.as_str()) => alive
+                .iter()
+                .find(|it| parse(it).is_some_and(|ip| ip.is_ipv4() == v4))
+                .map(|it| (*it).to_owned()),
+            said => said.clone(),
+        };
+        Some(Self {
+            v4: next(&self.v4, true),
+            v6: next(&self.v6, false),
+            all: (!alive.is_empty()).then(|| alive.join(",")),
+        })
+    }
+
     /// Each with its name.
     pub fn named(&self) -> [(&'static str, Option<&String>); 3] {
         [
@@ -78,6 +105,7 @@ impl Notes {
 /// What is looked at of a node.
 pub fn node(node: Node) -> NodeView {
     let notes = Notes::of(&node.metadata);
+    let name = node.metadata.name.unwrap_or_default();
     let spec = node.spec.unwrap_or_default();
     let status = node.status.unwrap_or_default();
     let taints = spec.taints.unwrap_or_default().into_iter();
@@ -87,8 +115,11 @@ pub fn node(node: Node) -> NodeView {
     let ready = conditions.find(|it| it.type_ == "Ready");
     NodeView {
         facts: NodeFacts {
-            name: node.metadata.name.unwrap_or_default(),
-            provider_id: spec.provider_id.unwrap_or_default(),
+            provider_id: spec
+                .provider_id
+                .filter(|it| !it.is_empty())
+                .unwrap_or_else(|| bare(&name)),
+            name,
             labels: node.metadata.labels.unwrap_or_default(),
             taints: taints
                 .map(|taint| Taint {

@@ -27,6 +27,8 @@ pub struct Keeper {
     owner: String,
     moment: Duration,
     wanted: Option<BTreeSet<IpAddr>>,
+    /// No address is left that it could say.
+    is_bare: bool,
     /// Since when something else is wanted.
     changed: Option<Timestamp>,
     applied: Option<(RecordSet, Timestamp)>,
@@ -48,6 +50,8 @@ pub enum Standing {
     Failed(Refusal),
     /// A try is to come or under way.
     Waiting,
+    /// There is nothing that it could say, and it keeps what it said before.
+    Kept,
     /// There is nothing that it could say.
     Nothing,
 }
@@ -60,6 +64,7 @@ impl Keeper {
             owner,
             moment,
             wanted: None,
+            is_bare: false,
             changed: None,
             applied: None,
             families: BTreeSet::new(),
@@ -95,8 +100,11 @@ impl Keeper {
     /// The addresses that it shall say; none as long as they are not known.
     pub fn want(&mut self, known: Option<&BTreeSet<IpAddr>>, now: Timestamp) {
         let Some(wanted) = records::wanted(known, self.plan.empties) else {
+            // What is not known is no news.
+            self.is_bare |= known.is_some();
             return;
         };
+        self.is_bare = false;
         if self.wanted.as_ref() != Some(&wanted) {
             self.changed = Some(now);
             self.wanted = Some(wanted);
@@ -142,9 +150,15 @@ impl Keeper {
             return Standing::Failed(refusal.clone());
         }
         match (self.set(), &self.applied) {
+            // An earlier process may have made it say something.
+            (None, _) if self.is_bare && !self.written.is_empty() => Standing::Kept,
             (None, _) => Standing::Nothing,
             (Some(wanted), Some((applied, _))) if is_same(applied, &wanted) => {
-                Standing::Current(wanted.addresses.len())
+                if self.is_bare {
+                    Standing::Kept
+                } else {
+                    Standing::Current(wanted.addresses.len())
+                }
             }
             (Some(_), _) => Standing::Waiting,
         }
@@ -220,6 +234,29 @@ mod tests {
         assert_eq!(keeper.standing(), Standing::Nothing);
         keeper.want(Some(&ips(&[1])), at(100));
         assert_eq!(keeper.poll(at(101)).unwrap().addresses, ips(&[1]));
+    }
+
+    #[test]
+    fn a_name_for_which_no_address_is_left_says_so_and_is_still_looked_after() {
+        let mut keeper = keeper(false);
+        keeper.want(Some(&ips(&[1])), at(0));
+        let set = keeper.poll(at(1)).unwrap();
+        keeper.want(Some(&ips(&[])), at(1));
+        assert_eq!(keeper.standing(), Standing::Waiting);
+        keeper.ended(set, Ok(()), at(1));
+        assert_eq!(keeper.standing(), Standing::Kept);
+        keeper.want(None, at(2));
+        assert_eq!(keeper.standing(), Standing::Kept, "nothing is known anew");
+        let again = keeper.poll(at(601)).expect("it may have been changed");
+        assert_eq!(again.addresses, ips(&[1]));
+        keeper.ended(again, Ok(()), at(601));
+        keeper.want(Some(&ips(&[1])), at(602));
+        assert_eq!(keeper.standing(), Standing::Current(1));
+        let mut next = self::keeper(false);
+        next.has_said(&["10.0.0.1".to_owned()]);
+        assert_eq!(next.standing(), Standing::Nothing, "it has not looked yet");
+        next.want(Some(&ips(&[])), at(0));
+        assert_eq!(next.standing(), Standing::Kept);
     }
 
     #[test]

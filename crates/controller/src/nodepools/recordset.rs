@@ -3,30 +3,12 @@
 //! Nothing is written before nodes and pods were listed once, so that a restart never
 //! empties a name; node events that come together are one write.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use floe_api::flipop::{
-    ACCEPTED, PUBLISHED,
-    records::{AddressFamily, NodeDNSRecordSet, NodeDNSRecordSetStatus},
-};
-use floe_core::{
-    ipam::families::Family,
-    nodepool::{
-        cloud::Refusal,
-        pool::Server,
-        records::{NodeAddresses, RecordSet},
-        retry::after,
-    },
-};
+use floe_api::flipop::records::NodeDNSRecordSet;
+use floe_core::nodepool::{cloud::Refusal, records::RecordSet, retry::after};
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep_until};
 use tracing::{info, warn};
 
@@ -34,22 +16,22 @@ use super::{
     Shared,
     account::Caller,
     check::{self, DnsPlan, Fault, RecordsPlan},
-    names::{Keeper, Standing},
+    names::Keeper,
     objects::{Id, newest},
     server::Failure,
-    sight::{Judged, Looked, Sight},
-    status::{self, Verdict, whole},
+    sight::Sight,
 };
-use crate::metrics::RecordFigures;
+
+mod report;
+mod running;
+
+use running::Running;
 
 /// How long node events are collected before DNS is told.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// The pause after a failed write of an object.
 const WRITE_PAUSE: Duration = Duration::from_secs(2);
-
-/// The types of conditions that only floe writes.
-const OURS: [&str; 2] = [ACCEPTED, PUBLISHED];
 
 /// Looks after a record set as long as it is there.
 pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<NodeDNSRecordSet>>) {
@@ -119,16 +101,6 @@ enum Course {
     Running(Box<Running>),
 }
 
-struct Running {
-    plan: RecordsPlan,
-    sight: Sight,
-    keeper: Keeper,
-    /// As they were seen last, by server.
-    nodes: BTreeMap<Server, Judged>,
-    /// Fitting nodes that have no address of the kind.
-    without: Vec<String>,
-}
-
 enum Done {
     Written {
         outcome: Result<Box<NodeDNSRecordSet>, Failure>,
@@ -190,7 +162,7 @@ impl Worker {
         let keeper = |dns: &DnsPlan| Keeper::new(dns.clone(), owner, MOMENT);
         if let Course::Running(running) = &mut self.course {
             if *running.sight.selection() != plan.selection {
-                running.sight = Sight::new(&self.shared.watches, &plan.selection);
+                running.sight = Sight::new(&self.shared.watches, &plan.selection, false);
             }
             if running.keeper.plan().is_same_place(&plan.dns) {
                 running.keeper.configure(plan.dns.clone());
@@ -203,13 +175,8 @@ impl Worker {
         let mut keeper = keeper(&plan.dns);
         let status = self.object.status.iter();
         keeper.has_said(status.flat_map(|it| &it.addresses));
-        let running = Running {
-            sight: Sight::new(&self.shared.watches, &plan.selection),
-            keeper,
-            plan,
-            nodes: BTreeMap::new(),
-            without: Vec::new(),
-        };
+        let sight = Sight::new(&self.shared.watches, &plan.selection, false);
+        let running = Running::new(plan, sight, keeper);
         self.course = Course::Running(Box::new(running));
     }
 
@@ -303,158 +270,5 @@ impl Worker {
             Course::Idle | Course::Faulty(_) => None,
         };
         [pause, keeper].into_iter().flatten().min()
-    }
-
-    fn report(&mut self, now: Timestamp) {
-        let old = self.object.status.clone().unwrap_or_default();
-        let (verdicts, mut wanted) = match &self.course {
-            Course::Idle => return,
-            Course::Faulty(fault) => {
-                let status = NodeDNSRecordSetStatus {
-                    state: "error".into(),
-                    error: fault.message.clone(),
-                    ..NodeDNSRecordSetStatus::default()
-                };
-                (vec![Verdict::accepted(Some(fault))], status)
-            }
-            Course::Running(running) => {
-                let figures = running.figures();
-                self.shared.metrics.record_set(&self.id, Some(figures));
-                running.status(&old)
-            }
-        };
-        let generation = self.object.metadata.generation;
-        wanted.observed_generation = generation;
-        wanted.conditions = status::conditions(&old.conditions, &OURS, &verdicts, generation, now);
-        self.write(&wanted, now);
-    }
-
-    fn write(&mut self, wanted: &NodeDNSRecordSetStatus, now: Timestamp) {
-        if self.busy || self.pause.is_some_and(|at| at > now) {
-            return;
-        }
-        self.pause = None;
-        let old = self
-            .object
-            .status
-            .as_ref()
-            .map_or(Value::Null, |it| json!(it));
-        let Some(patch) = status::difference(&old, &json!(wanted)) else {
-            return;
-        };
-        self.busy = true;
-        let (shared, id) = (Arc::clone(&self.shared), self.id.clone());
-        let version = self.object.metadata.resource_version.clone();
-        self.work.push(Box::pin(async move {
-            let outcome = shared.server.patch_status(&id, version, patch).await;
-            let fresh = match &outcome {
-                Err(Failure::Conflict) => shared.server.read(&id).await.ok().map(Box::new),
-                Ok(_) | Err(Failure::Gone | Failure::Failed(_) | Failure::Silent) => None,
-            };
-            Done::Written {
-                outcome: outcome.map(Box::new),
-                fresh,
-            }
-        }));
-    }
-}
-
-impl Running {
-    /// Tells the keeper which addresses there are, once that is known.
-    fn look(&mut self, object: &NodeDNSRecordSet, now: Timestamp) {
-        match self.sight.look(&self.plan.rule) {
-            None => return,
-            Some(Looked::All(judged)) => self.nodes = judged,
-            Some(Looked::Changed(judged)) => {
-                for (server, it) in judged {
-                    match it {
-                        Some(it) => self.nodes.insert(server, it),
-                        None => self.nodes.remove(&server),
-                    };
-                }
-            }
-        }
-        let kind = object.spec.address_type();
-        let wants = |ip: &IpAddr| {
-            object.spec.wants(if ip.is_ipv4() {
-                AddressFamily::IPv4
-            } else {
-                AddressFamily::IPv6
-            })
-        };
-        let mut addresses = BTreeSet::new();
-        let mut without = Vec::new();
-        for it in self.nodes.values().filter(|it| it.seen.unfit.is_none()) {
-            let notes = &it.node.notes;
-            let own = kind.of(&NodeAddresses {
-                status: it.node.addresses.clone(),
-                // FLIPOP writes only the first.
-                annotation: notes.all.clone().or_else(|| notes.v4.clone()),
-            });
-            let before = addresses.len();
-            addresses.extend(own.into_iter().filter(wants));
-            if addresses.len() == before {
-                without.push(it.seen.name.clone());
-            }
-        }
-        if self.without != without && !without.is_empty() {
-            warn!(reason = "NodeWithoutAddress", nodes = ?without, "nodes without an address for DNS");
-        }
-        self.without = without;
-        let wanted = [
-            (AddressFamily::IPv4, Family::V4),
-            (AddressFamily::IPv6, Family::V6),
-        ];
-        let wanted = wanted.into_iter().filter(|(it, _)| object.spec.wants(*it));
-        self.keeper
-            .about(wanted.map(|(_, family)| family).collect());
-        self.keeper.want(Some(&addresses), now);
-    }
-
-    fn status(&self, old: &NodeDNSRecordSetStatus) -> (Vec<Verdict>, NodeDNSRecordSetStatus) {
-        let standing = self.keeper.standing();
-        let (state, error) = match &standing {
-            Standing::Current(_) => ("active", String::new()),
-            Standing::Failed(refusal) => {
-                let error = format!("Failed to update DNS: {refusal}");
-                ("in-progress", error)
-            }
-            Standing::Waiting | Standing::Nothing => ("in-progress", String::new()),
-        };
-        let applied = self.keeper.applied();
-        let (addresses, last_update) = match applied {
-            Some((addresses, at)) => {
-                let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-                // A look that has changed nothing is no news.
-                let same = texts == old.addresses && old.last_update.is_some();
-                let at = if same {
-                    old.last_update.clone()
-                } else {
-                    Some(Time(whole(at)))
-                };
-                (texts, at)
-            }
-            // As the last process has left it.
-            None => (old.addresses.clone(), old.last_update.clone()),
-        };
-        let status = NodeDNSRecordSetStatus {
-            state: state.to_owned(),
-            error,
-            records: i64::try_from(addresses.len()).unwrap_or(i64::MAX),
-            addresses,
-            last_update,
-            ..NodeDNSRecordSetStatus::default()
-        };
-        let verdicts = vec![Verdict::accepted(None), Verdict::published(&standing)];
-        (verdicts, status)
-    }
-
-    fn figures(&self) -> RecordFigures {
-        let applied = self.keeper.applied();
-        RecordFigures {
-            provider: self.plan.dns.provider.clone(),
-            dns: self.plan.dns.full_name(),
-            records: applied.map_or(0, |(addresses, _)| addresses.len()),
-        }
     }
 }

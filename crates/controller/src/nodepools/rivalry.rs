@@ -1,8 +1,8 @@
 //! Which pools list an address that another one keeps.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use floe_api::flipop::pool::FloatingIPPool;
+use floe_api::flipop::{address, pool::FloatingIPPool};
 use floe_core::nodepool::rivals::{self, Claim, Rival};
 use floe_providers::registry::Registry;
 use tokio::sync::watch;
@@ -32,12 +32,13 @@ pub fn settle(
 
 /// A pool that is going, and has nothing to give back, keeps nothing; and neither does one
 /// that cannot be followed anyway.
-fn is_there(pool: &FloatingIPPool) -> bool {
+pub fn is_there(pool: &FloatingIPPool) -> bool {
     !pool.is_deleting() || pool.is_held()
 }
 
-fn claim(pool: &FloatingIPPool) -> Claim {
-    let parsed = |text: &String| text.parse::<IpAddr>().ok();
+/// What a pool lists.
+pub fn claim(pool: &FloatingIPPool) -> Claim {
+    let parsed = |text: &String| address::parse(text);
     let status = pool.status.iter();
     let created = pool.metadata.creation_timestamp.as_ref();
     Claim {

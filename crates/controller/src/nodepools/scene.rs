@@ -13,6 +13,7 @@ use tokio::{sync::watch, time::sleep};
 use super::{
     Needs, Steward,
     fakes::{FakeCloud, FakeDns},
+    l2::{self, L2},
 };
 use crate::{events, leader::Standing, metrics::Metrics, store::Store};
 
@@ -75,6 +76,11 @@ impl Scene {
             },
         );
         registry.insert("fake", both);
+        let l2 = Provider {
+            ips: Some(Arc::new(L2::new(self.server.client()))),
+            dns: None,
+        };
+        registry.insert(l2::NAME, l2);
         let (events, inbox) = events::channel();
         tokio::spawn(inbox.write(self.server.client(), "pod".into(), stop.clone()));
         let steward = Steward::new(Needs {

@@ -205,7 +205,8 @@ impl<K> Kind for K where
 {
 }
 
-async fn ask<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+/// Asks the API server, and does not wait for ever.
+pub async fn ask<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
     match timeout(PATIENCE, question).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(Failure::Conflict),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use floe_core::nodepool::{
-    census::{Census, Field, Glance, News},
+    census::{Census, Field, Glance, News, bare_node},
     matching::{PodFacts, Rule},
     pool::{Seen, Server},
 };
@@ -31,9 +31,11 @@ pub struct Sight {
     /// What was seen already, and by which rule.
     glance: Glance,
     rule: Option<Rule>,
+    /// Whether nodes without a server count.
+    with_bare: bool,
 }
 
-/// What is new. Who has no server is left out.
+/// What is new. Who has no server is left out, unless those count.
 pub enum Looked {
     /// All nodes, by server: who is not in it is gone.
     All(BTreeMap<Server, Judged>),
@@ -52,7 +54,7 @@ pub struct Judged {
 
 impl Sight {
     /// Begins to watch what is selected, or joins those who do.
-    pub fn new(watches: &Watches, selection: &Selection) -> Self {
+    pub fn new(watches: &Watches, selection: &Selection, with_bare: bool) -> Self {
         let nodes = watches.nodes(&selection.nodes);
         let witnesses = watches.witnesses();
         let pods = selection.pods.as_ref().map(|(namespace, selector)| {
@@ -69,6 +71,7 @@ impl Sight {
             _witnesses: witnesses,
             glance: Glance::default(),
             rule: None,
+            with_bare,
         }
     }
 
@@ -106,13 +109,14 @@ impl Sight {
             pods,
             dead,
             glance,
+            with_bare,
             ..
         } = self;
         let dead = dead.borrow();
         nodes.look(|nodes| {
             let mut judge = |pods: Option<&Census<PodFacts>>| {
                 let dead = &dead;
-                judge(&Field { nodes, pods, dead }, rule, glance)
+                judge(&Field { nodes, pods, dead }, rule, glance, *with_bare)
             };
             match pods {
                 Some((pods, _)) => pods.look(|pods| judge(Some(pods))),
@@ -122,7 +126,8 @@ impl Sight {
     }
 }
 
-fn judge(field: &Field<'_, NodeView>, rule: &Rule, glance: &mut Glance) -> Looked {
+fn judge(field: &Field<'_, NodeView>, rule: &Rule, glance: &mut Glance, with_bare: bool) -> Looked {
+    let counts = |server: &&Server| with_bare || bare_node(server).is_none();
     let judge = |server: &Server| {
         let (node, seen) = field.judge(rule, server)?;
         let node = Arc::clone(node);
@@ -132,12 +137,14 @@ fn judge(field: &Field<'_, NodeView>, rule: &Rule, glance: &mut Glance) -> Looke
         News::All => Looked::All(
             field
                 .servers()
+                .filter(counts)
                 .filter_map(|server| Some((server.clone(), judge(server)?)))
                 .collect(),
         ),
         News::Of(servers) => Looked::Changed(
             servers
                 .into_iter()
+                .filter(|server| counts(&server))
                 .map(|server| {
                     let judged = judge(&server);
                     (server, judged)

@@ -106,6 +106,11 @@ impl Verdict {
                 Self::bad(kind, refusal.class.reason(), refusal.message.clone())
             }
             Standing::Waiting => Self::open(kind, "Publishing", "the name is being written"),
+            Standing::Kept => Self::bad(
+                kind,
+                "NameKept",
+                "no node that fits has an address: the name keeps what it says",
+            ),
             Standing::Nothing => Self::open(
                 kind,
                 "NoAddress",

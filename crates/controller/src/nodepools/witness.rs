@@ -30,7 +30,7 @@ use super::clock::Clock;
 
 /// Where the leases of agents are, the label by which they are known, and what their names
 /// begin with.
-const AGENTS: (&str, &str, &str) = ("kube-system", "floe.dev/vip-lease", "floe-vip-");
+pub const AGENTS: (&str, &str, &str) = ("kube-system", "floe.dev/vip-lease", "floe-vip-");
 
 /// Where the leases of kubelets are.
 const KUBELETS: &str = "kube-node-lease";
@@ -41,6 +41,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// How long an agent may be silent before its kubelet is looked at. It takes a while to see
 /// that a lease is not renewed, so this is before the silence means something.
 const SUSPICIOUS: Duration = Duration::from_secs(2);
+
+/// After so long nobody waits for an agent any more: it has nothing to hold and so nothing to
+/// renew, or its node is gone; by then the conditions of the node have said all there is.
+const FORGOTTEN: Duration = Duration::from_secs(90);
 
 /// How many leases of kubelets are read at a time: when more agents are silent, something
 /// else is wrong.
@@ -140,8 +144,10 @@ impl Court {
                 let known = self.nodes.entry(node).or_default();
                 let version = lease.metadata.resource_version;
                 if known.agent != version {
+                    // A lease that was found is no sign of life; one that changes is.
+                    let lives = known.agent.is_some();
                     known.agent = version;
-                    known.evidence.agent = Some(now);
+                    known.evidence.agent = lives.then_some(now);
                 }
             }
             Event::Delete(lease) => {
@@ -156,9 +162,14 @@ impl Court {
     /// Looks at the kubelets of nodes whose agents are silent.
     async fn look(&mut self) {
         let now = self.clock.now();
+        let is_over = |at: Timestamp, patience| now.duration_since(at).unsigned_abs() >= patience;
+        for known in self.nodes.values_mut() {
+            let agent = known.evidence.agent;
+            known.evidence.agent = agent.filter(|at| !is_over(*at, FORGOTTEN));
+        }
         let silent = |known: &Known| {
             let at = known.evidence.agent;
-            at.is_some_and(|at| now.duration_since(at).unsigned_abs() >= SUSPICIOUS)
+            at.is_some_and(|at| is_over(at, SUSPICIOUS))
         };
         let suspects = self.nodes.iter().filter(|(_, known)| silent(known));
         let suspects: Vec<String> = suspects.map(|(node, _)| node.clone()).collect();
@@ -194,17 +205,19 @@ impl Court {
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|(node, known)| (node.clone(), known.evidence.clone()));
         let found = witness::dead(&nodes.collect(), &Patience::default(), now);
-        let names: BTreeSet<String> = found.keys().cloned().collect();
         self.dead.send_if_modified(|dead| {
-            for (node, witness) in found.iter().filter(|(node, _)| !dead.contains(*node)) {
+            for node in found.difference(dead) {
                 let reason = "NodeDead";
-                warn!(reason, node, second = ?witness, "a node is dead by two witnesses");
+                warn!(
+                    reason,
+                    node, "a node is dead: neither agent nor kubelet are heard"
+                );
             }
-            for node in dead.difference(&names) {
+            for node in dead.difference(&found) {
                 info!(node, "a node is heard again");
             }
-            let changed = *dead != names;
-            *dead = names;
+            let changed = *dead != found;
+            *dead = found;
             changed
         });
     }

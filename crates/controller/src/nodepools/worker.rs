@@ -62,6 +62,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
         told_objects: objects.clone(),
         rivals,
         course: Course::Idle,
+        epochs: 0,
         work: FuturesUnordered::new(),
         writes: Writes::default(),
         told: BTreeSet::new(),
@@ -111,6 +112,8 @@ struct Worker {
     /// The pools that list an address of another one.
     rivals: watch::Receiver<Rivals>,
     course: Course,
+    /// How many pools of calls there were: see [`Running::epoch`].
+    epochs: u64,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     writes: Writes,
     /// Troubles that are told and last.
@@ -142,7 +145,8 @@ struct Running {
     changed: tokio::time::Instant,
     /// When the last list was begun that the machine knows.
     told: Option<tokio::time::Instant>,
-    /// Which pool of calls answers belong to: those of an earlier cloud are not heard.
+    /// Which pool of calls answers belong to: those to the calls of an earlier cloud, or of an
+    /// earlier course, are not heard.
     epoch: u64,
     /// What was last told to be annotated.
     annotated: Option<Given>,
@@ -254,9 +258,10 @@ impl Worker {
         });
         let owner = self.owner();
         let families: BTreeSet<Family> = spec.ips.iter().map(|ip| family_of(*ip)).collect();
+        self.epochs += 1;
         if let Course::Running(running) = &mut self.course {
             running.machine.configure(spec, now);
-            running.replan(plan, &self.shared, owner);
+            running.replan(plan, &self.shared, owner, self.epochs);
             if let Some(keeper) = &mut running.keeper {
                 keeper.about(families);
             }
@@ -271,7 +276,7 @@ impl Worker {
         let account = self.shared.accounts.of(&plan.provider, &plan.ips);
         let running = Running {
             account,
-            sight: Sight::new(&self.shared.watches, &plan.selection),
+            sight: sight(&self.shared, &plan),
             looked: false,
             notes: Noted::default(),
             machine: Pool::new(spec, self.object.memory()),
@@ -280,7 +285,7 @@ impl Worker {
             changing: 0,
             changed: tokio::time::Instant::now(),
             told: None,
-            epoch: 0,
+            epoch: self.epochs,
             annotated: None,
         };
         self.course = Course::Running(Box::new(running));
@@ -337,15 +342,15 @@ impl Worker {
 }
 
 impl Running {
-    fn replan(&mut self, plan: PoolPlan, shared: &Shared, owner: String) {
+    fn replan(&mut self, plan: PoolPlan, shared: &Shared, owner: String, epoch: u64) {
         if self.plan.provider != plan.provider {
             self.account = shared.accounts.of(&plan.provider, &plan.ips);
-            self.epoch += 1;
+            self.epoch = epoch;
             self.changing = 0;
         }
         // Another cloud does not know the servers of the nodes yet: then all are looked at.
         if *self.sight.selection() != plan.selection || self.plan.provider != plan.provider {
-            self.sight = Sight::new(&shared.watches, &plan.selection);
+            self.sight = sight(shared, &plan);
         }
         self.keeper = match (self.keeper.take(), plan.dns.clone()) {
             (Some(mut keeper), Some(dns)) if keeper.plan().is_same_place(&dns) => {
@@ -362,8 +367,8 @@ impl Running {
         match self.sight.look(&self.plan.rule) {
             None => {}
             Some(Looked::All(judged)) => {
-                for server in judged.keys() {
-                    self.plan.ips.introduce(server);
+                for (server, it) in &judged {
+                    self.plan.ips.introduce(server, &it.seen.name);
                 }
                 self.notes.all(&judged);
                 let nodes = judged.into_iter().map(|(server, it)| (server, it.seen));
@@ -372,7 +377,9 @@ impl Running {
             }
             Some(Looked::Changed(judged)) => {
                 for (server, it) in judged {
-                    self.plan.ips.introduce(&server);
+                    if let Some(it) = &it {
+                        self.plan.ips.introduce(&server, &it.seen.name);
+                    }
                     self.notes.put(&server, it.as_ref());
                     self.machine.node(&server, it.map(|it| it.seen), now);
                 }
@@ -389,6 +396,11 @@ impl Running {
             _ => tokio::time::Instant::now(),
         }
     }
+}
+
+fn sight(shared: &Shared, plan: &PoolPlan) -> Sight {
+    let with_bare = plan.ips.knows_bare_nodes();
+    Sight::new(&shared.watches, &plan.selection, with_bare)
 }
 
 fn keeper(dns: DnsPlan, owner: String) -> Keeper {

@@ -1,8 +1,8 @@
 //! Wiring of what keeps addresses of clouds on nodes.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use floe_providers::registry::Registry;
+use floe_providers::registry::{Provider, Registry};
 use kube::Client;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -15,29 +15,44 @@ use crate::{
     health::Probes,
     leader::Standing,
     metrics::Metrics,
-    nodepools::{Needs, Steward},
+    nodepools::{
+        Needs, Steward,
+        l2::{self, L2},
+    },
     store::{Store, Warmth},
 };
 
-/// Starts what looks after pools of node addresses and names of nodes.
+/// Starts what looks after pools of node addresses and names of nodes. Where floe looks after
+/// shared addresses as well, its agents can keep some of them on nodes.
 pub fn start(
     tasks: &mut Tasks,
-    client: Client,
+    client: &Client,
+    with_agents: bool,
     events: Events,
     metrics: Metrics,
     standing: watch::Receiver<Standing>,
 ) {
-    let (registry, problems) = Registry::from_environment(&|name| std::env::var(name).ok());
+    let (mut registry, problems) = Registry::from_environment(&|name| std::env::var(name).ok());
     for problem in problems {
         warn!(
             reason = "ProviderMisconfigured",
             problem, "a provider is left out"
         );
     }
+    if with_agents {
+        let ips = Arc::new(L2::new(client.clone()));
+        registry.insert(
+            l2::NAME,
+            Provider {
+                ips: Some(ips),
+                dns: None,
+            },
+        );
+    }
     let providers: Vec<&str> = registry.names().collect();
     info!(?providers, "providers of node addresses and names");
     let steward = Steward::new(Needs {
-        client,
+        client: client.clone(),
         registry,
         events,
         metrics,

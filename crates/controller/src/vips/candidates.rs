@@ -3,7 +3,11 @@
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use floe_api::floe::virtualip::{CandidateStatus, ModeChoice};
-use floe_core::vip::elect::{self, Facts, Fitness, Unfit};
+use floe_core::vip::{
+    Mode,
+    elect::{self, Facts, Fitness, Unfit},
+    node_as_pod,
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -100,6 +104,42 @@ pub fn decide(
     let order = |it: &CandidateStatus| (it.pod.clone(), it.uid.clone());
     all.fit.sort_by_cached_key(order);
     all
+}
+
+/// The candidates among nodes that a pool names: the first one itself, and the others to be
+/// asked for promises. How fit a node is is for the pool to say; here it is enough that its
+/// agent lives. Until that of the first one does, the holder stays: it is to give the
+/// addresses to somebody.
+pub fn of_nodes(names: &[String], places: &Places<'_>) -> Candidates {
+    let holds = |name: &str| places.holder == Some(node_as_pod(name).as_str());
+    let holder = places.holder.and_then(|it| it.strip_prefix("node/"));
+    let can_be = |name: &str| {
+        let address = (places.node)(name)?.address?;
+        let lives = places.agents.contains(name) || holds(name);
+        lives.then_some(address)
+    };
+    let first = names.first().map(String::as_str);
+    let chosen = first.filter(|it| can_be(it).is_some()).or(holder);
+    let all: BTreeSet<&str> = names.iter().map(String::as_str).chain(chosen).collect();
+    let fit = all.into_iter().filter_map(|name| {
+        let address = can_be(name)?;
+        let is_chosen = chosen == Some(name);
+        let mode = if is_chosen { Mode::Node } else { Mode::Standby };
+        Some(CandidateStatus {
+            pod: node_as_pod(name),
+            uid: node_as_pod(name),
+            node: name.to_owned(),
+            node_address: address,
+            addresses: vec![address],
+            mode: mode.word().to_owned(),
+            // Only one of them can be elected.
+            ready_since: Time(Timestamp::UNIX_EPOCH),
+        })
+    });
+    Candidates {
+        fit: fit.collect(),
+        ..Candidates::default()
+    }
 }
 
 /// Whether a node has not been unready for long.

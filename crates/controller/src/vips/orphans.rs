@@ -1,4 +1,4 @@
-//! Records of `VirtualIP` objects that are gone, as when somebody took off the finalizer or
+//! Records and entries of `VirtualIP` objects that are gone, as when somebody took off the finalizer or
 //! the API server was restored. Nobody can tell who held such an address, so it is
 //! freed only after the longest time that a node may go on alone.
 
@@ -20,8 +20,57 @@ const AT_ONCE: usize = 16;
 const KEYS: &str = "vip__";
 
 impl Steward {
-    /// Frees records whose object is gone for long.
+    /// Takes away what is left of objects that are gone for long.
     pub(super) async fn sweep(&self) {
+        self.sweep_records().await;
+        self.sweep_entries().await;
+        for register in self.vips.leaving() {
+            if let Err(error) = self.server.let_go(&register).await {
+                warn!(reason = error.reason(), %error, "a VirtualIPRegister cannot go");
+            }
+        }
+    }
+
+    /// Nobody serves by an entry without an object.
+    async fn sweep_entries(&self) {
+        let lost = self.vips.lost();
+        let due: Vec<_> = {
+            let mut memory = self.memory();
+            memory.lost.retain(|uid, _| lost.contains_key(uid));
+            let due = lost.into_iter().filter(|(uid, _)| {
+                let since = memory.lost.entry(uid.clone());
+                since.or_insert_with(Instant::now).elapsed() >= silence(false) + MORE
+            });
+            due.take(AT_ONCE).collect()
+        };
+        for (uid, entry) in due {
+            let vip = entry.vip.clone();
+            // One without a name belongs to nobody.
+            let (namespace, name) = vip.split_once('/').unwrap_or_default();
+            let id = VipId {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            };
+            let found = if name.is_empty() {
+                Ok(None)
+            } else {
+                self.server.uid(&id).await
+            };
+            let struck = match found {
+                Ok(found) if found.as_ref() == Some(&uid) => continue,
+                Ok(_) => self.server.strike(&uid, entry).await,
+                Err(error) => Err(error),
+            };
+            match struck {
+                Ok(()) => info!(vip, "an entry without a VirtualIP is gone"),
+                Err(error) => {
+                    warn!(reason = error.reason(), vip, %error, "cannot take out an entry");
+                }
+            }
+        }
+    }
+
+    async fn sweep_records(&self) {
         let records: Vec<(VipId, Record)> = self.store.read(|books| {
             let shared = books.ledger().starting_with(KEYS);
             let shared = shared.filter_map(|record| Some((record.key.vip()?, record.clone())));
@@ -46,9 +95,9 @@ impl Steward {
         };
         for (id, record) in due {
             let VipId { namespace, name } = &id;
-            match self.server.exists(&id).await {
-                Ok(false) => {}
-                Ok(true) => continue,
+            match self.server.uid(&id).await {
+                Ok(None) => {}
+                Ok(Some(_)) => continue,
                 Err(error) => {
                     warn!(reason = error.reason(), namespace, name, %error, "cannot look for a VirtualIP");
                     continue;

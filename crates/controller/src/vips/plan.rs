@@ -101,7 +101,8 @@ fn asked(
         wish: Some(Wish::Refused(why)),
         ..Plan::default()
     };
-    let candidate = candidates.iter().find(|it| it.pod == pod);
+    let mut named = candidates.iter().filter(|it| !it.is_standby());
+    let candidate = named.find(|it| it.pod == pod);
     match (holder, candidate) {
         (Some(holder), _) if holder.pod == pod => Plan {
             wish: Some(Wish::Heard),
@@ -181,11 +182,7 @@ fn known(candidate: &CandidateStatus) -> Candidate {
         node: candidate.node.clone(),
         node_address: candidate.node_address,
         addresses: candidate.addresses.clone(),
-        mode: if candidate.mode == "direct" {
-            Mode::Direct
-        } else {
-            Mode::Nat
-        },
+        mode: Mode::parse(&candidate.mode).unwrap_or_default(),
         ready_since: candidate.ready_since.0.as_second(),
     }
 }

@@ -1,6 +1,6 @@
 //! When an address may be given to somebody else: not before its holder has let go.
 //!
-//! A holder lets go by taking its name out of the status. One that cannot is silent, or
+//! A holder lets go by taking its name out of the register. One that cannot is silent, or
 //! has begun another term; then its name is taken out here, by the rules that hold for
 //! any other node that would take the addresses: bound to the version that was judged,
 //! after a direct look at its lease, and, since no promise was made to or by this
@@ -8,7 +8,7 @@
 //!
 //! An address that a `VirtualIP` loses while its holder goes on with others is never
 //! acknowledged. It is let go when the addresses have moved since, for whoever took
-//! them saw a status without it; at the latest after [`LIMIT`].
+//! them saw an entry without it; at the latest after [`LIMIT`].
 
 use std::{
     collections::BTreeMap,
@@ -68,7 +68,7 @@ pub enum Release {
 }
 
 impl Releases {
-    /// Whether the holder of an object that is to go has let go of everything. The status
+    /// Whether the holder of an object that is to go has let go of everything. The entry
     /// has been emptied before, so that nobody takes it anew.
     pub async fn of_all(
         &self,
@@ -79,7 +79,7 @@ impl Releases {
         self.ask(id, None, vip, server).await
     }
 
-    /// Whether the holder of an object has let go of an address that the status has no
+    /// Whether the holder of an object has let go of an address that the entry has no
     /// more.
     pub async fn of_one(
         &self,
@@ -172,7 +172,7 @@ impl Releases {
         let patch = json!({
             "holder": null, "successor": null, "moves": count, "lastMove": last,
         });
-        server.patch_status(id, vip, patch).await?;
+        server.enter(id, vip, patch).await?;
         let VipId { namespace, name } = id;
         let node = holder.node;
         info!(

@@ -15,12 +15,13 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{
-    Steward, Stir, UNCLAIMED,
+    RENOUNCED, Steward, Stir, UNCLAIMED,
     claims::{Claimants, Claims},
     made,
     tell::PodMoves,
     tend::{Left, Sight, TendError},
 };
+use crate::cluster::{Member, Phase};
 
 /// How many objects of a namespace are written at a time. Agents take addresses beside it,
 /// and they renew leases: more at once would only let all of them wait longer.
@@ -76,7 +77,7 @@ impl Steward {
         }
         self.teller.pods_moved(namespace, pods);
         let made = self.make(namespace, &claims, &objects).await;
-        let removed = self.remove(&claims, &objects).await;
+        let removed = self.remove(&claims, &objects, &members).await;
         let sight = Sight {
             members: &members,
             claims: &claims,
@@ -117,25 +118,20 @@ impl Steward {
     }
 
     /// Asks for the deletion of objects whose address nobody asks for any more.
-    async fn remove(&self, claims: &Claims, objects: &Objects) -> Outcome {
+    async fn remove(&self, claims: &Claims, objects: &Objects, members: &[Arc<Member>]) -> Outcome {
         let mut all = Outcome::default();
         for (id, vip) in objects {
-            let unclaimed = made::for_annotation(vip)
-                .is_some_and(|ip| !claims.addresses.contains_key(&ip))
-                && vip.metadata.deletion_timestamp.is_none();
-            if !unclaimed || !self.cluster.knows_claims() {
-                self.memory().unclaimed.remove(id);
+            let Some(ip) = made::for_annotation(vip) else {
+                continue;
+            };
+            let claimants = claims.addresses.get(&ip);
+            let is_going = vip.metadata.deletion_timestamp.is_some();
+            if claimants.is_some() || is_going || !self.cluster.knows_claims() {
+                self.note_claimed(id, claimants);
                 continue;
             }
-            let since = {
-                let mut memory = self.memory();
-                *memory
-                    .unclaimed
-                    .entry(id.clone())
-                    .or_insert_with(Instant::now)
-            };
             all.waits = true;
-            if since.elapsed() < UNCLAIMED {
+            if !self.is_unclaimed_for_long(id, members) {
                 continue;
             }
             let removed = self.server.delete(id, vip).await;
@@ -149,6 +145,35 @@ impl Steward {
             ));
         }
         all
+    }
+
+    /// Notes that an object is not without claims, and who has them.
+    fn note_claimed(&self, id: &VipId, claimants: Option<&Claimants>) {
+        let mut memory = self.memory();
+        memory.unclaimed.remove(id);
+        let pods = claimants.iter().flat_map(|it| &it.pods);
+        let pods: BTreeSet<String> = pods.map(|pod| pod.uid.clone()).collect();
+        // A workload may claim it while its pods are being replaced.
+        if !pods.is_empty() {
+            memory.claimants.insert(id.clone(), pods);
+        }
+    }
+
+    /// Whether nobody has claimed an object for so long that nobody is to be waited for.
+    fn is_unclaimed_for_long(&self, id: &VipId, members: &[Arc<Member>]) -> bool {
+        let mut memory = self.memory();
+        let since = memory.unclaimed.entry(id.clone());
+        let since = *since.or_insert_with(Instant::now);
+        let runs = |uid: &String| {
+            let pod = members.iter().find(|pod| pod.uid == *uid);
+            pod.is_some_and(|pod| !pod.terminating && pod.phase != Phase::Finished)
+        };
+        let is_renounced = memory
+            .claimants
+            .get(id)
+            .is_some_and(|them| them.iter().any(runs));
+        let patience = if is_renounced { RENOUNCED } else { UNCLAIMED };
+        since.elapsed() >= patience
     }
 
     /// A person has made an object of that name: it says who shares what, not annotations.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use floe_api::floe::register;
 use floe_core::config::{AddressConfig, Mode};
 use floe_shell::{
     mock::Server as Mock,
@@ -24,6 +25,7 @@ use crate::{
 pub const PODS: &str = "/api/v1/pods";
 pub const NODES: &str = "/api/v1/nodes";
 pub const VIPS: &str = "/apis/floe.dev/v1alpha1/virtualips";
+pub const REGISTERS: &str = "/apis/floe.dev/v1alpha1/virtualipregisters";
 pub const FIPS: &str = "/apis/galaxy.k8s.io/v1alpha1/floatingips";
 pub const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
 pub const EVENTS: &str = "/apis/events.k8s.io/v1/events";
@@ -159,11 +161,19 @@ impl Scene {
         all
     }
 
-    /// As an agent writes it.
+    /// As an agent writes it: into the register, and then into the status.
     pub fn set_status(&self, name: &str, change: impl FnOnce(&mut Value)) {
         let mut vip = self.vip(name);
         change(&mut vip["status"]);
+        set_entry(&self.server, &vip);
         self.server.put(VIPS, vip);
+    }
+
+    /// What the register says of an object.
+    pub fn entry(&self, name: &str) -> Value {
+        let uid = text(&self.vip(name)["metadata"]["uid"]);
+        let register = self.server.object(REGISTERS, &register::name_for(&uid));
+        register.unwrap_or_default()["entries"][uid].clone()
     }
 
     pub async fn until(&self, condition: impl Fn(&Self) -> bool) {
@@ -173,6 +183,25 @@ impl Scene {
     pub fn stop(&self) {
         self.stopper.stop();
     }
+}
+
+/// Writes into the register what the status of an object says.
+pub fn set_entry(server: &Mock, vip: &Value) {
+    let uid = text(&vip["metadata"]["uid"]);
+    let name = register::name_for(&uid);
+    let known = server.object(REGISTERS, &name);
+    let mut register =
+        known.unwrap_or_else(|| json!({ "metadata": { "name": name }, "entries": {} }));
+    let entry = &mut register["entries"][&uid];
+    let (namespace, name) = (&vip["metadata"]["namespace"], &vip["metadata"]["name"]);
+    *entry = json!({ "vip": format!("{}/{}", text(namespace), text(name)) });
+    for member in ["addresses", "holder", "successor", "moves", "lastMove"] {
+        let value = &vip["status"][member];
+        if !value.is_null() {
+            entry[member] = value.clone();
+        }
+    }
+    server.put(REGISTERS, register);
 }
 
 /// Lets so many seconds pass.

@@ -1,9 +1,12 @@
-//! Writes of `VirtualIP` objects. Each one but a creation is bound to the version that was
-//! judged, so that of two writers one loses, and learns it.
+//! Writes of `VirtualIP` objects and of their entries in registers. Each one but a creation is
+//! bound to what was judged, so that of two writers one loses, and learns it.
 
 use std::time::Duration;
 
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::{
+    register::{Entry, VirtualIPRegister},
+    virtualip::VirtualIP,
+};
 use floe_core::vip::{Timing, VipId};
 use floe_shell::logs;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -14,7 +17,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::store::Vips;
+use super::{registrar::Registrar, store::Vips};
 
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -27,6 +30,7 @@ const LEASES: &str = "kube-system";
 pub struct Server {
     client: Client,
     vips: Vips,
+    registrar: Registrar,
 }
 
 /// Why something was not done.
@@ -66,7 +70,11 @@ pub struct Tenure {
 impl Server {
     /// By this client, for these objects.
     pub fn new(client: Client, vips: Vips) -> Self {
-        Self { client, vips }
+        Self {
+            registrar: Registrar::new(client.clone(), vips.clone()),
+            client,
+            vips,
+        }
     }
 
     /// Makes an object.
@@ -117,10 +125,48 @@ impl Server {
         self.known(ask(api.patch_status(&id.name, &params, &Patch::Merge(&patch))).await)
     }
 
-    /// Whether an object exists, as the API server says it now.
-    pub async fn exists(&self, id: &VipId) -> Result<bool, Failure> {
+    /// Changes the entry of an object that is as it was seen; null takes it out. Returns the
+    /// object as it is then.
+    pub async fn enter(
+        &self,
+        id: &VipId,
+        seen: &VirtualIP,
+        patch: Value,
+    ) -> Result<VirtualIP, Failure> {
+        let entry = self.vips.entry(id);
+        // A part of an entry is nothing that there is no entry for.
+        let is_part = !patch.is_null() && patch.get("vip").is_none();
+        let is_seen = Entry::applied(entry.as_ref(), seen) == *seen;
+        if !is_seen || entry.is_none() && is_part {
+            return Err(Failure::Conflict);
+        }
+        let uid = seen.metadata.uid.as_deref().unwrap_or_default();
+        self.registrar.change(uid, entry, patch).await?;
+        let now = self.vips.entry(id);
+        Ok(Entry::applied(now.as_ref(), seen))
+    }
+
+    /// Takes an entry out whose object is gone.
+    pub async fn strike(&self, uid: &str, entry: Entry) -> Result<(), Failure> {
+        let nothing = Value::Null;
+        self.registrar.change(uid, Some(entry), nothing).await
+    }
+
+    /// Lets a register go that has no entries.
+    pub async fn let_go(&self, register: &VirtualIPRegister) -> Result<(), Failure> {
+        let api: Api<VirtualIPRegister> = Api::all(self.client.clone());
+        let name = register.metadata.name.as_deref().unwrap_or_default();
+        let patch = json!({ "metadata": {
+            "resourceVersion": register.metadata.resource_version, "finalizers": [],
+        } });
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        ask(api.patch(name, &params, &patch)).await.map(drop)
+    }
+
+    /// The uid of an object, as the API server says it now; none if there is no such object.
+    pub async fn uid(&self, id: &VipId) -> Result<Option<String>, Failure> {
         let found = ask(self.vips(id).get_metadata_opt(&id.name)).await?;
-        Ok(found.is_some())
+        Ok(found.map(|it| it.metadata.uid.unwrap_or_default()))
     }
 
     /// The lease of a node, as the API server says it now.
@@ -148,10 +194,10 @@ impl Server {
     }
 
     fn known(&self, answer: Result<VirtualIP, Failure>) -> Result<VirtualIP, Failure> {
-        if let Ok(object) = &answer {
-            self.vips.written(object);
-        }
-        answer
+        let object = answer?;
+        self.vips.written(&object);
+        let entry = self.vips.entry(&object.id());
+        Ok(Entry::applied(entry.as_ref(), &object))
     }
 
     fn vips(&self, id: &VipId) -> Api<VirtualIP> {
@@ -171,7 +217,7 @@ pub fn silence(out_of_service: bool) -> Duration {
     timing.beyond(span)
 }
 
-async fn ask<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+pub(super) async fn ask<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
     match timeout(PATIENCE, question).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {

@@ -1,14 +1,17 @@
-//! What the controller writes into the status of a `VirtualIP`.
+//! What the controller writes into the status of a `VirtualIP`, and into its entry.
 
 use std::net::IpAddr;
 
-use floe_api::floe::virtualip::{ACCEPTED, CandidateStatus, Holding, Summary, VirtualIP};
+use floe_api::floe::{
+    register::{self, Entry},
+    virtualip::{ACCEPTED, CandidateStatus, Holding, Summary, VirtualIP},
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
-/// What the status shall say.
-#[derive(Clone, Debug, PartialEq)]
+/// What entry and status shall say.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
     /// The addresses that are granted.
     pub addresses: Vec<IpAddr>,
@@ -16,8 +19,6 @@ pub struct Wanted {
     pub candidates: Vec<CandidateStatus>,
     /// Whether all that is asked for is granted; none if it stays as it is.
     pub accepted: Option<Accepted>,
-    /// Who is to have the addresses next, if that is to be said now.
-    pub successor: Option<Holding>,
 }
 
 /// Whether all that is asked for is granted.
@@ -40,13 +41,52 @@ impl Accepted {
     }
 }
 
-/// The changes of the status; none if it says all that already.
-pub fn patch(vip: &VirtualIP, wanted: &Wanted, now: Timestamp) -> Option<Value> {
+/// The changes of the entry in the register; none if it says all that already.
+pub fn entry_patch(vip: &VirtualIP, wanted: &Wanted, is_new: bool) -> Option<Value> {
     let status = vip.status.clone().unwrap_or_default();
+    if is_new {
+        // Of nothing nobody has to keep a record.
+        return (!wanted.addresses.is_empty()).then(|| {
+            json!(Entry {
+                vip: name(vip),
+                addresses: wanted.addresses.clone(),
+                moves: status.moves,
+                last_move: status.last_move,
+                ..Entry::default()
+            })
+        });
+    }
     let mut patch = json!({});
     if status.addresses != wanted.addresses {
         patch["addresses"] = list(&wanted.addresses);
     }
+    (patch != json!({})).then_some(patch)
+}
+
+/// The change of the entry that names the next holder.
+pub fn successor_patch(successor: &Holding) -> Value {
+    json!({ "successor": register::whole(Some(successor)) })
+}
+
+/// What the status is behind of.
+pub struct Behind<'a> {
+    /// What the register says.
+    pub entry: Option<&'a Entry>,
+    /// Whether that has to be shown now, also when there is nothing else to write.
+    pub is_due: bool,
+}
+
+/// The changes of the status, as the API server has it; none if it says all that already.
+pub fn patch(
+    shown: &VirtualIP,
+    wanted: &Wanted,
+    behind: &Behind<'_>,
+    now: Timestamp,
+) -> Option<Value> {
+    let status = shown.status.clone().unwrap_or_default();
+    let decided = behind.entry.and_then(|it| it.shown_on(shown, now));
+    let mut decided = decided.unwrap_or_else(|| json!({}));
+    let mut patch = json!({});
     if status.candidates != wanted.candidates {
         patch["candidates"] = list(&wanted.candidates);
     }
@@ -54,46 +94,59 @@ pub fn patch(vip: &VirtualIP, wanted: &Wanted, now: Timestamp) -> Option<Value> 
     if status.summary != summary {
         patch["summary"] = json!(summary);
     }
-    if let Some(successor) = &wanted.successor {
-        patch["successor"] = json!(successor);
-    }
     if let Some(accepted) = &wanted.accepted
-        && !accepted.is_told(vip)
+        && !accepted.is_told(shown)
     {
-        let old = vip.condition(ACCEPTED);
+        let old = shown.condition(ACCEPTED);
         let same = old.filter(|it| it.status == word(accepted.all));
         let condition = Condition {
             type_: ACCEPTED.to_owned(),
             status: word(accepted.all).to_owned(),
             reason: accepted.reason.to_owned(),
             message: accepted.message.clone(),
-            observed_generation: vip.metadata.generation,
+            observed_generation: shown.metadata.generation,
             last_transition_time: same.map_or(Time(now), |condition| {
                 condition.last_transition_time.clone()
             }),
         };
         // A merge replaces the whole list; the version in the patch sees to it that
         // nobody's condition is lost.
-        let others = status.conditions.into_iter();
-        let others = others.filter(|it| it.type_ != ACCEPTED);
-        patch["conditions"] = json!([condition].into_iter().chain(others).collect::<Vec<_>>());
+        let all = decided["conditions"].as_array().cloned();
+        let all = all.unwrap_or_else(|| status.conditions.iter().map(|it| json!(it)).collect());
+        let others = all.into_iter().filter(|it| it["type"] != ACCEPTED);
+        let conditions: Vec<Value> = [json!(condition)].into_iter().chain(others).collect();
+        patch["conditions"] = json!(conditions);
     }
     // Readers of the raw object find the count from the beginning.
-    if vip.status.is_none() && patch != json!({}) {
-        patch["moves"] = json!(0);
+    if shown.status.is_none() && patch != json!({}) {
+        patch["moves"] = json!(behind.entry.map_or(0, |it| it.moves));
+    }
+    // What is shown already may be newer than what is known here.
+    let is_newer = behind.entry.is_some_and(|it| it.moves >= status.moves);
+    if !behind.is_due && (patch == json!({}) || !is_newer) {
+        return (patch != json!({})).then_some(patch);
+    }
+    let members = decided.as_object_mut().map(std::mem::take);
+    for (name, member) in members.unwrap_or_default() {
+        if patch.get(&name).is_none() {
+            patch[name] = member;
+        }
     }
     (patch != json!({})).then_some(patch)
 }
 
-/// The changes after which nobody can take the addresses any more.
+/// The changes of the entry after which nobody can take the addresses any more.
 pub fn withdrawal(vip: &VirtualIP) -> Option<Value> {
     let status = vip.status.as_ref()?;
-    let is_done =
-        status.addresses.is_empty() && status.candidates.is_empty() && status.successor.is_none();
-    let nothing = json!({
-        "addresses": null, "candidates": null, "summary": null, "successor": null,
-    });
-    (!is_done).then_some(nothing)
+    let is_done = status.addresses.is_empty() && status.successor.is_none();
+    (!is_done).then(|| json!({ "addresses": null, "successor": null }))
+}
+
+/// Namespace and name.
+fn name(vip: &VirtualIP) -> String {
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name) = (part(&vip.metadata.namespace), part(&vip.metadata.name));
+    format!("{namespace}/{name}")
 }
 
 /// An empty list is left out, as everybody does who writes the whole.

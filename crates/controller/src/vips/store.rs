@@ -1,13 +1,16 @@
-//! All `VirtualIP` objects, fed by a watch and by the answers to this process' own writes:
-//! whoever judged by what the watch alone has told would write a second time what it has
-//! just written, and be refused.
+//! All `VirtualIP` objects as their registers say, fed by watches and by the answers to this
+//! process' own writes: whoever judged by what the watch alone has told would write a second
+//! time what it has just written, and be refused.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::{
+    register::{Books, Entry, VirtualIPRegister},
+    virtualip::VirtualIP,
+};
 use floe_core::vip::VipId;
 use floe_shell::stop::Stop;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -32,9 +35,15 @@ pub struct Vips {
 
 #[derive(Debug, Default)]
 struct Objects {
-    known: BTreeMap<VipId, Arc<VirtualIP>>,
+    books: Books,
     order: Order<VipId>,
-    complete: bool,
+    /// Whether the first list is in.
+    has_list: bool,
+    /// The same for registers.
+    register_order: Order<String>,
+    has_register_list: bool,
+    /// Registers that make no sense.
+    unreadable: BTreeSet<String>,
 }
 
 impl Default for Vips {
@@ -53,20 +62,59 @@ impl Vips {
         self.changes.subscribe()
     }
 
-    /// Whether the first list is in.
+    /// Whether the first lists are in, and all registers can be read: of what is in one that
+    /// cannot nobody knows who has it.
     pub fn is_complete(&self) -> bool {
-        self.lock().complete
+        let objects = self.lock();
+        let is_read = objects.unreadable.is_empty();
+        objects.has_list && objects.has_register_list && is_read
     }
 
     /// An object.
     pub fn get(&self, id: &VipId) -> Option<Arc<VirtualIP>> {
-        self.lock().known.get(id).cloned()
+        self.lock().books.vip(id).cloned()
+    }
+
+    /// An object as the API server has it: its status may be behind.
+    pub fn shown(&self, id: &VipId) -> Option<Arc<VirtualIP>> {
+        self.lock().books.shown(id).cloned()
+    }
+
+    /// The entry of an object in its register.
+    pub fn entry(&self, id: &VipId) -> Option<Entry> {
+        self.lock().books.entry(id).cloned()
+    }
+
+    /// A register.
+    pub fn register(&self, name: &str) -> Option<VirtualIPRegister> {
+        self.lock().books.register(name).cloned()
+    }
+
+    /// The registers that somebody wants to go, and that have no entries.
+    pub fn leaving(&self) -> Vec<VirtualIPRegister> {
+        let objects = self.lock();
+        let all = objects.books.registers();
+        let leaving = all.filter(|it| {
+            let is_held = it.metadata.finalizers.iter().flatten().count() > 0;
+            it.metadata.deletion_timestamp.is_some() && is_held && it.entries.is_empty()
+        });
+        leaving.cloned().collect()
+    }
+
+    /// The entries of objects that are not there, by their uid.
+    pub fn lost(&self) -> BTreeMap<String, Entry> {
+        let objects = self.lock();
+        let books = &objects.books;
+        let lost = books.entries();
+        let lost = lost.filter(|(uid, _)| books.id_of_uid(uid).is_none());
+        lost.map(|(uid, entry)| (uid.clone(), entry.clone()))
+            .collect()
     }
 
     /// All objects, by namespace and name.
     pub fn all(&self) -> Vec<(VipId, Arc<VirtualIP>)> {
         let objects = self.lock();
-        let all = objects.known.iter();
+        let all = objects.books.vips().iter();
         all.map(|(id, object)| (id.clone(), object.clone()))
             .collect()
     }
@@ -78,7 +126,7 @@ impl Vips {
             name: String::new(),
         };
         let objects = self.lock();
-        let rest = objects.known.range(first..);
+        let rest = objects.books.vips().range(first..);
         rest.take_while(|(id, _)| id.namespace == namespace)
             .map(|(id, object)| (id.clone(), object.clone()))
             .collect()
@@ -86,12 +134,17 @@ impl Vips {
 
     /// Keeps the objects current until `stop`.
     pub async fn feed(self, client: Client, store: Store, mut stop: Stop) {
-        let api: Api<Seen<VirtualIP>> = Api::all(client);
+        let api: Api<Seen<VirtualIP>> = Api::all(client.clone());
         let enter = |event| self.enter(event);
-        let watch = rewind::follow(store.rewinds(), api, Config::default(), "virtualips", enter);
+        let config = Config::default();
+        let objects = rewind::follow(store.rewinds(), api, config.clone(), "virtualips", enter);
+        let api: Api<Seen<VirtualIPRegister>> = Api::all(client);
+        let enter = |event| self.enter_register(event);
+        let what = "virtualipregisters";
+        let registers = rewind::follow(store.rewinds(), api, config, what, enter);
         tokio::select! {
             () = stop.requested() => {}
-            () = watch => {}
+            ((), ()) = async { tokio::join!(objects, registers) } => {}
         }
     }
 
@@ -101,8 +154,23 @@ impl Vips {
         self.enter(Event::Apply(object));
     }
 
+    /// The same for a register.
+    pub fn register_written(&self, object: &VirtualIPRegister) {
+        let object = Seen::Whole(object.clone());
+        self.enter_register(Event::Apply(object));
+    }
+
     fn enter(&self, event: Event<Seen<VirtualIP>>) {
         let changed = self.lock().enter(event);
+        self.tell(changed);
+    }
+
+    fn enter_register(&self, event: Event<Seen<VirtualIPRegister>>) {
+        let changed = self.lock().enter_register(event);
+        self.tell(changed);
+    }
+
+    fn tell(&self, changed: Vec<VipId>) {
         for id in changed {
             // An error means that nobody listens.
             let _ = self.changes.send(id);
@@ -127,16 +195,16 @@ impl Objects {
                 self.apply(object).into_iter().collect()
             }
             Event::InitDone => {
-                self.complete = true;
+                self.has_list = true;
                 let gone = self.order.end_list();
                 let gone = gone.into_iter();
-                gone.filter(|id| self.known.remove(id).is_some()).collect()
+                gone.filter(|id| self.remove(id)).collect()
             }
             Event::Delete(object) => {
                 let id = id(object.meta());
                 let is_gone = self.order.gone(&id, &Stamp::of(object.meta()));
-                let known = is_gone.then(|| self.known.remove(&id)).flatten();
-                known.map(|_| id).into_iter().collect()
+                let was_known = is_gone && self.remove(&id);
+                was_known.then_some(id).into_iter().collect()
             }
         }
     }
@@ -150,10 +218,10 @@ impl Objects {
             Seen::Whole(mut object) => {
                 object.metadata.managed_fields = None;
                 let same = |old: &Arc<VirtualIP>| **old == object;
-                if self.known.get(&id).is_some_and(same) {
+                if self.books.shown(&id).is_some_and(same) {
                     return None;
                 }
-                self.known.insert(id.clone(), Arc::new(object));
+                self.books.put_vip(Arc::new(object));
                 Some(id)
             }
             // Still there, whatever it looks like now: what was known of it stays.
@@ -164,6 +232,65 @@ impl Objects {
                 None
             }
         }
+    }
+}
+
+impl Objects {
+    fn remove(&mut self, id: &VipId) -> bool {
+        let was_known = self.books.vip(id).is_some();
+        self.books.remove_vip(id);
+        was_known
+    }
+
+    fn enter_register(&mut self, event: Event<Seen<VirtualIPRegister>>) -> Vec<VipId> {
+        let name = |object: &Seen<VirtualIPRegister>| {
+            let name = object.meta().name.clone();
+            name.unwrap_or_default()
+        };
+        match event {
+            Event::Init => {
+                self.register_order.begin_list();
+                Vec::new()
+            }
+            Event::InitApply(object) | Event::Apply(object) => {
+                let name = name(&object);
+                let stamp = Stamp::of(object.meta());
+                if !self.register_order.exists(&name, &stamp) {
+                    return Vec::new();
+                }
+                match object {
+                    Seen::Whole(mut object) => {
+                        object.metadata.managed_fields = None;
+                        self.unreadable.remove(&name);
+                        self.books.put_register(&name, Some(object)).changed
+                    }
+                    Seen::Part { error, .. } => {
+                        let reason = "VirtualIPUnreadable";
+                        warn!(reason, name, error, "a VirtualIPRegister cannot be read");
+                        self.unreadable.insert(name);
+                        Vec::new()
+                    }
+                }
+            }
+            Event::InitDone => {
+                self.has_register_list = true;
+                let gone = self.register_order.end_list();
+                let gone = gone.into_iter();
+                gone.flat_map(|name| self.remove_register(&name)).collect()
+            }
+            Event::Delete(object) => {
+                let name = name(&object);
+                if !self.register_order.gone(&name, &Stamp::of(object.meta())) {
+                    return Vec::new();
+                }
+                self.remove_register(&name)
+            }
+        }
+    }
+
+    fn remove_register(&mut self, name: &str) -> Vec<VipId> {
+        self.unreadable.remove(name);
+        self.books.put_register(name, None).changed
     }
 }
 

@@ -10,7 +10,7 @@ use floe_core::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -23,7 +23,7 @@ use super::{
     plan::{self, Mood, Wish},
     release::{LIMIT, Release},
     server::Failure,
-    status::{self, Accepted, Wanted},
+    status::{self, Accepted, Behind, Wanted},
 };
 use crate::{
     cluster::Member,
@@ -116,15 +116,27 @@ impl Steward {
             addresses: grant.addresses.clone(),
             candidates: candidates.fit,
             accepted: Some(accepted.clone()),
-            successor: plan.successor,
         };
-        if let Some(patch) = status::patch(&current, &wanted, now) {
-            let told = accepted.is_told(&current);
-            current = self.server.patch_status(id, &current, patch).await?;
-            if !told && !accepted.all {
-                let note = accepted.message.clone();
-                self.teller.refused(id, &current, accepted.reason, note);
-            }
+        let is_new = self.vips.entry(id).is_none();
+        let entry = status::entry_patch(&current, &wanted, is_new);
+        let is_entered = entry.is_some();
+        if let Some(entry) = entry {
+            current = self.server.enter(id, &current, entry).await?;
+        }
+        let told = accepted.is_told(&current);
+        // Whoever wishes for a move looks at the status when the wish is taken off.
+        let is_due = is_entered || plan.wish.is_some();
+        let (now_shown, behind) = self.show(id, current, &wanted, is_due).await?;
+        current = now_shown;
+        // Agents hand over to candidates only, so those are shown before.
+        if let Some(successor) = &plan.successor {
+            let patch = status::successor_patch(successor);
+            current = self.server.enter(id, &current, patch).await?;
+            (current, _) = self.show(id, current, &wanted, true).await?;
+        }
+        if !told && !accepted.all {
+            let note = accepted.message.clone();
+            self.teller.refused(id, &current, accepted.reason, note);
         }
         if !accepted.all {
             self.tell_claimers(id, &current, &accepted, sight);
@@ -133,8 +145,38 @@ impl Steward {
             current = self.answer(id, current, wish).await?;
         }
         let released = self.let_go(id, &current, &grant).await?;
-        let waits = plan.waits || candidates.waits;
+        let waits = plan.waits || candidates.waits || behind;
         Ok(if waits { Left::Later } else { released })
+    }
+
+    /// Writes what the status has to show. The agent that has changed who holds shows that
+    /// itself, so it is left to it for a while; whether something is left to it.
+    async fn show(
+        &self,
+        id: &VipId,
+        current: VirtualIP,
+        wanted: &Wanted,
+        is_due: bool,
+    ) -> Result<(VirtualIP, bool), Failure> {
+        let Some(shown) = self.vips.shown(id) else {
+            return Ok((current, false));
+        };
+        let now = Timestamp::now();
+        let entry = self.vips.entry(id);
+        let is_behind = entry
+            .as_ref()
+            .is_some_and(|it| it.shown_on(&shown, now).is_some());
+        let behind = Behind {
+            entry: entry.as_ref(),
+            is_due: is_due || self.is_late(id, is_behind),
+        };
+        match status::patch(&shown, wanted, &behind, now) {
+            Some(patch) => {
+                let current = self.server.patch_status(id, &shown, patch).await?;
+                Ok((current, false))
+            }
+            None => Ok((current, is_behind)),
+        }
     }
 
     /// What it gets. While nothing at all is configured, what it has stays as it is:
@@ -205,6 +247,9 @@ impl Steward {
             holder: holder.map(|it| it.uid.as_str()),
             now,
         };
+        if !vip.spec.nodes.is_empty() {
+            return candidates::of_nodes(&vip.spec.nodes, &places);
+        }
         let mode = vip.spec.announcement.mode;
         let candidates = candidates::decide(pods, floating, mode, &places);
         let mistakes = candidates.others.iter();
@@ -270,8 +315,10 @@ impl Steward {
         }
         let mut current = vip.clone();
         if let Some(patch) = status::withdrawal(vip) {
-            current = self.server.patch_status(id, vip, patch).await?;
+            current = self.server.enter(id, vip, patch).await?;
         }
+        let nothing = Wanted::default();
+        (current, _) = self.show(id, current, &nothing, true).await?;
         let is_held = |vip: &VirtualIP| vip.status.as_ref().is_some_and(|it| it.holder.is_some());
         let release = self.releases.of_all(id, &current, &self.server).await?;
         match release {
@@ -281,6 +328,8 @@ impl Steward {
             Release::Done | Release::Overdue => {}
         }
         self.tell_overdue(&current, release);
+        // Whoever has an old view of the register is refused here, before anything is freed.
+        self.server.enter(id, &current, Value::Null).await?;
         self.free(id, |_| true).await?;
         let finalizers = current.metadata.finalizers.iter().flatten();
         let others: Vec<&String> = finalizers.filter(|it| *it != FINALIZER).collect();
@@ -350,6 +399,17 @@ impl Steward {
             *known = wish;
         }
         is_known && known.1.elapsed() < super::HOPE
+    }
+
+    /// Whether the status is behind for so long that its agent may never come to it.
+    fn is_late(&self, id: &VipId, is_behind: bool) -> bool {
+        let mut memory = self.memory();
+        if !is_behind {
+            memory.behind.remove(id);
+            return false;
+        }
+        let since = memory.behind.entry(id.clone());
+        since.or_insert_with(Instant::now).elapsed() >= super::BEHIND
     }
 
     fn planned(&self, id: &VipId) {

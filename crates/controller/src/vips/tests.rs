@@ -7,7 +7,9 @@ use super::scene::*;
 mod claims;
 mod ends;
 mod moves;
+mod nodes;
 mod peers;
+mod registers;
 
 fn web() -> Value {
     json!({ "addresses": [IP], "selector": { "matchLabels": { "app": "web" } } })

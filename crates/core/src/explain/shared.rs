@@ -6,7 +6,7 @@ use std::{fmt, net::IpAddr};
 use jiff::Timestamp;
 
 use self::words::{conditions, last_move, places, reason};
-use crate::vip::{VipId, elect::Failover};
+use crate::vip::{VipId, elect::Failover, node_as_pod};
 
 mod words;
 
@@ -113,6 +113,8 @@ pub enum Why {
 /// What would move a shared address to another pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mover {
+    /// A node has it, and whoever named that one names another.
+    Pool,
     /// The end of its pod, or of what is heard from the pod's node.
     End,
     /// Its pod, if it is unready for so many seconds.
@@ -304,7 +306,15 @@ impl Why {
 
 impl Place<'_> {
     fn told(self) -> String {
+        if self.is_node() {
+            return format!("node {}", self.node);
+        }
         format!("pod {} on node {}", self.pod, self.node)
+    }
+
+    /// Whether it is the node itself, as of a pool without a cloud.
+    fn is_node(self) -> bool {
+        self.pod == node_as_pod(self.node)
     }
 }
 
@@ -312,6 +322,7 @@ impl fmt::Display for Mover {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::End => out.write_str("the end of its pod, or silence of the pod's node"),
+            Self::Pool => out.write_str("its pool, when that names another node"),
             Self::Unready { grace, pause } => {
                 match grace {
                     0 => out.write_str("a pod that is not ready")?,
@@ -338,6 +349,9 @@ fn movers(facts: &Facts<'_>) -> Vec<Mover> {
     let others: Vec<&Place<'_>> = others.filter(|it| it.uid != holder.uid).collect();
     let failover = &facts.failover;
     let mut movers = Vec::new();
+    if holder.is_node() {
+        return vec![Mover::Pool];
+    }
     if !others.is_empty() {
         movers.push(Mover::End);
         movers.push(Mover::Unready {

@@ -17,6 +17,19 @@ use super::{
 /// How many changes are remembered. Who has missed more looks at everything.
 const REMEMBERED: usize = 4096;
 
+/// What stands in the place of the server of a node that has none.
+const BARE: &str = "node://";
+
+/// The text in the place of a server, for a node that has none.
+pub fn bare(node: &str) -> Server {
+    format!("{BARE}{node}")
+}
+
+/// The node without a server whose text this is.
+pub fn bare_node(server: &str) -> Option<&str> {
+    server.strip_prefix(BARE)
+}
+
 /// Namespace and name of an object; nodes have no namespace.
 pub type Key = (String, String);
 

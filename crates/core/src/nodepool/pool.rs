@@ -90,6 +90,8 @@ pub struct Pool {
     steps: u64,
     /// Something has happened since the last poll.
     stirred: bool,
+    /// The conclusions of everything that has happened are drawn.
+    is_concluded: bool,
     next: Option<Timestamp>,
 }
 
@@ -113,6 +115,7 @@ impl Pool {
             assigned,
             steps: 0,
             stirred: true,
+            is_concluded: false,
             next: None,
             spec,
             memory,
@@ -171,22 +174,36 @@ impl Pool {
 
     /// One node has changed, or is gone: the same as telling all of them again.
     pub fn node(&mut self, server: &str, seen: Option<Seen>, now: Timestamp) {
+        let is_first = self.nodes.is_none();
         let nodes = self.nodes.get_or_insert_default();
-        if nodes.get(server) == seen.as_ref() {
+        let known = nodes.get_mut(server);
+        if known.as_deref() == seen.as_ref() {
             return;
         }
         self.stirred = true;
+        let fits = |it: &Seen| it.unfit.is_none();
+        let fitted = known.as_deref().is_some_and(fits);
         match &seen {
-            Some(seen) if seen.unfit.is_none() => {
+            Some(seen) if fits(seen) && !fitted => {
                 self.turns.join([(&server.to_owned(), seen)]);
             }
-            Some(_) | None => self.turns.leave(server),
+            Some(seen) if fits(seen) => {}
+            Some(_) | None if fitted => self.turns.leave(server),
+            Some(_) | None => {}
         }
-        match seen {
-            Some(seen) => nodes.insert(server.to_owned(), seen),
-            None => nodes.remove(server),
-        };
-        self.refresh(now);
+        match (known, seen) {
+            (Some(known), Some(seen)) => *known = seen,
+            (None, Some(seen)) => {
+                nodes.insert(server.to_owned(), seen);
+            }
+            (_, None) => {
+                nodes.remove(server);
+            }
+        }
+        // Of the many pools that select a node, few have an address there.
+        if is_first || !self.is_concluded || self.has_to_do_with(server) {
+            self.refresh(now);
+        }
     }
 
     /// What became of a call that [`Pool::poll`] gave out. The answer to somebody else's
@@ -218,7 +235,9 @@ impl Pool {
     pub fn poll(&mut self, now: Timestamp) -> Vec<Call> {
         let mut agenda = Agenda::new(now);
         self.stirred = false;
-        self.refresh(now);
+        if !self.is_concluded {
+            self.refresh(now);
+        }
         let mut calls = Vec::from_iter(self.buy(&mut agenda));
         if self.spec.reclaims {
             calls.extend(self.give_back(&mut agenda));
@@ -234,6 +253,7 @@ impl Pool {
             address.trouble = address.trouble.take().filter(|it| !agenda.due(it.until));
         }
         self.next = agenda.next();
+        self.is_concluded = calls.is_empty() && self.buying.is_idle() && !self.spec.reclaims;
         calls
     }
 
@@ -288,6 +308,7 @@ impl Pool {
     /// Draws the conclusions of what has changed: what each address is good for, since when
     /// a node does not fit, and who has lost an address.
     fn refresh(&mut self, now: Timestamp) {
+        self.is_concluded = true;
         let used: BTreeSet<IpAddr> = self.enabled().iter().copied().collect();
         if !self.spec.reclaims {
             let known: BTreeSet<&IpAddr> = self.ips.iter().collect();
@@ -342,6 +363,12 @@ impl Pool {
         for server in unfit {
             since.entry(server).or_insert(now);
         }
+    }
+
+    /// Whether the fitness of a server means something for an address.
+    fn has_to_do_with(&self, server: &str) -> bool {
+        let mut places = self.addresses.values().filter_map(|it| it.place.server());
+        places.any(|it| it == server) || self.memory.unfit_since.contains_key(server)
     }
 
     /// Counts a change, to tell lists that were begun before it.

@@ -29,7 +29,8 @@
 //! duration. `now` is read after an event has come in, and before an act is done. The API
 //! server compares versions with each write, and direct reads see every write before them.
 //! A lease is written by its node only; holders and their terms are written by agents
-//! only. A `VirtualIP` is not removed while it has a holder.
+//! only. Each accepted write has a new version, also one that would change nothing. Neither a
+//! `VirtualIP` nor what keeps its holder is removed while it has one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -213,7 +214,7 @@ impl Keeper {
                     .tenure
                     .term()
                     .is_some_and(|it| view.is_held_by(&self.me, it));
-                let others = view.candidates.iter().any(|it| it.node != self.me);
+                let others = view.electable().any(|it| it.node != self.me);
                 let is_left = mine && others && !entry.gone;
                 !is_left && !entry.is_busy()
             })
@@ -286,11 +287,8 @@ impl Keeper {
         let is_missed = self.entries.values().any(|entry| {
             let holder = entry.view.holder.as_ref();
             holder.is_some_and(|it| {
-                let listed = entry
-                    .view
-                    .candidates
-                    .iter()
-                    .any(|one| one.uid == it.candidate.uid);
+                let mut named = entry.view.electable();
+                let listed = named.any(|one| one.uid == it.candidate.uid);
                 it.candidate.node == by && !listed && scene.can_have(entry)
             })
         });
@@ -414,7 +412,7 @@ impl Keeper {
             let holder = entry.view.holder.as_ref();
             let holder = holder.filter(|it| it.candidate.node == self.me && !entry.gone);
             holder.is_some_and(|it| {
-                let health = scene.health(&it.candidate.uid);
+                let health = scene.health(&it.candidate);
                 !entry.is_served_by(&self.me, term) && health != elect::Health::Gone
             })
         });

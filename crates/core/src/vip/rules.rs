@@ -23,7 +23,7 @@ use ipnet::IpNet;
 
 pub use self::{
     fault::RuleFault,
-    script::{ANNOUNCEMENTS, Pulse, TABLE, removal},
+    script::{ANNOUNCEMENTS, ANSWERS, Pulse, TABLE, removal},
 };
 
 /// The longest name that a link can have.
@@ -37,6 +37,7 @@ pub struct NodeRules {
     targets: BTreeMap<IpAddr, Target>,
     egress: BTreeMap<IpAddr, IpAddr>,
     announced: BTreeSet<IpAddr>,
+    own: BTreeSet<IpAddr>,
     known: BTreeSet<IpAddr>,
     inside: BTreeSet<IpNet>,
 }
@@ -123,6 +124,18 @@ impl NodeRules {
         self.egress.insert(pod, vip);
         self.known.insert(vip);
         Ok(())
+    }
+
+    /// The host itself has an address while it is alive. The kernel never answers for it on
+    /// any link: who answers in its place is silent in time.
+    pub fn own(&mut self, vip: IpAddr) {
+        self.own.insert(vip);
+        self.known.insert(vip);
+    }
+
+    /// Whether the kernel has to be kept from answering for addresses of the host.
+    pub fn has_own(&self) -> bool {
+        !self.own.is_empty()
     }
 
     /// Lets announcements of an address leave this node while it is alive.

@@ -327,7 +327,7 @@ impl FloatingIps for Neutron {
         }
     }
 
-    fn introduce(&self, server: &str) {
+    fn introduce(&self, server: &str, _node: &str) {
         let Some(id) = server_id(server) else {
             return;
         };

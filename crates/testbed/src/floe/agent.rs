@@ -18,17 +18,22 @@ pub const AGENT: &str = "app.kubernetes.io/name=floe-agent";
 /// Installs the agents with a `galaxy.json`, or upgrades them, and waits until all are
 /// ready. From then on every new pod comes to them.
 pub fn install(cluster: &Cluster, networks: &str) -> Result<()> {
+    install_with(cluster, networks, &[])
+}
+
+/// As [`install`], with options of the agents.
+pub fn install_with(cluster: &Cluster, networks: &str, options: &[&str]) -> Result<()> {
     configure(cluster, networks)?;
-    roll_out(cluster)
+    roll_out(cluster, options)
 }
 
 /// As [`install`], with the sample in `deploy/examples`.
 pub fn install_example(cluster: &Cluster) -> Result<()> {
     cluster.apply(&example("networks")?, NAMESPACE)?;
-    roll_out(cluster)
+    roll_out(cluster, &[])
 }
 
-fn roll_out(cluster: &Cluster) -> Result<()> {
+fn roll_out(cluster: &Cluster, options: &[&str]) -> Result<()> {
     let mut image = Image::empty();
     image
         // Rules of shared addresses. The last program is the one that is started.
@@ -41,7 +46,7 @@ fn roll_out(cluster: &Cluster) -> Result<()> {
     apply_definitions(cluster)?;
     let manifest = fs::read_to_string(Path::new(DEPLOY).join("agent.yaml"))?;
     let manifest = manifest.replace("floe/agent:dev", &format!("floe/agent:{}", tag_of(&digest)));
-    cluster.apply(&for_testbed(&manifest)?, NAMESPACE)?;
+    cluster.apply(&for_testbed(&manifest, options)?, NAMESPACE)?;
     wait_until_ready(cluster)
 }
 
@@ -82,11 +87,18 @@ pub fn wait_until_ready(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// The manifest with pods that keep off fake nodes, which start no containers.
-fn for_testbed(manifest: &str) -> Result<String> {
+/// The manifest with pods that keep off fake nodes, which start no containers, and with
+/// options of the agents, of which it has none itself.
+fn for_testbed(manifest: &str, options: &[&str]) -> Result<String> {
     const OF_POD: &str = "      serviceAccountName: floe-agent\n";
-    let found = manifest.matches(OF_POD).count();
-    ensure!(found == 1, "the manifest has {found} times {OF_POD:?}");
+    const OF_AGENT: &str = "          env:\n            - name: MY_NODE_NAME\n";
+    for part in [OF_POD, OF_AGENT] {
+        let found = manifest.matches(part).count();
+        ensure!(found == 1, "the manifest has {found} times {part:?}");
+    }
     let affinity = fake_nodes::keep_off();
-    Ok(manifest.replace(OF_POD, &format!("{OF_POD}      affinity: {affinity}\n")))
+    let options = serde_json::json!(options);
+    Ok(manifest
+        .replace(OF_POD, &format!("{OF_POD}      affinity: {affinity}\n"))
+        .replace(OF_AGENT, &format!("          args: {options}\n{OF_AGENT}")))
 }

@@ -2,8 +2,10 @@
 
 use std::{
     io::{self, BufRead, BufReader, Write},
-    mem::MaybeUninit,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{
+        IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, TcpListener, TcpStream,
+        UdpSocket,
+    },
     os::fd::AsRawFd,
     process::Command,
     sync::Arc,
@@ -11,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use nix::sys::socket::{Shutdown, shutdown};
+use nix::sys::socket::{Shutdown, SockaddrStorage, recvfrom, shutdown};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::super::Space;
@@ -22,8 +24,9 @@ const SOON: Duration = Duration::from_secs(5);
 /// Two IP protocols that have no ports: one that the kernel knows, one for experiments.
 pub const PROTOCOLS: [u8; 2] = [47, 253];
 
-/// Begins like a packet of GRE: the kernel drops those of versions that do not exist.
-const WORDS: &[u8] = b"\0\0\x08\0words";
+/// Both begin like a packet of GRE: the kernel drops those of versions that do not exist.
+const QUESTION: &[u8] = b"\0\0\x08\0a question";
+const ANSWER: &[u8] = b"\0\0\x08\0an answer";
 
 /// Answers over TCP, UDP and [`PROTOCOLS`] in both families until it is dropped.
 pub struct Echo {
@@ -61,7 +64,7 @@ impl Echo {
             for protocol in PROTOCOLS {
                 let protocol = Protocol::from(i32::from(protocol));
                 echo.add(space, any, Type::RAW, Some(protocol), |socket| {
-                    reply(&socket, |_| WORDS.to_vec());
+                    reply(&socket, |_| ANSWER.to_vec());
                 });
             }
         }
@@ -124,12 +127,16 @@ fn greet(socket: &Socket, name: &str) {
 
 /// Answers each packet, until the socket is shut down: then there is one of nobody.
 fn reply(socket: &Socket, words: impl Fn(SocketAddr) -> Vec<u8>) {
-    let mut buffer = [MaybeUninit::uninit(); 2048];
-    while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-        let Some(mut from) = from.as_socket().filter(|_| length > 0) else {
+    let mut buffer = [0; 2048];
+    while let Ok((packet, from)) = receive(socket, &mut buffer) {
+        let Some(mut from) = from.filter(|_| !packet.is_empty()) else {
             return;
         };
         if socket.r#type().unwrap() == Type::RAW {
+            // Who asks himself hears his own answers, too.
+            if !packet.ends_with(QUESTION) {
+                continue;
+            }
             from.set_port(0);
         }
         let _ = socket.send_to(&words(from), &SockAddr::from(from));
@@ -201,10 +208,33 @@ pub fn raw(space: &Space, to: IpAddr, protocol: u8, patience: Duration) -> io::R
         .netns
         .run(|| Socket::new(Domain::for_address(to), Type::RAW, Some(protocol)))??;
     socket.set_read_timeout(Some(patience))?;
-    socket.send_to(WORDS, &to.into())?;
-    let (_, from) = socket.recv_from(&mut [MaybeUninit::uninit(); 2048])?;
-    let from = from.as_socket().ok_or(io::ErrorKind::InvalidData)?;
-    Ok(from.ip())
+    socket.send_to(QUESTION, &to.into())?;
+    let mut buffer = [0; 2048];
+    loop {
+        let (packet, from) = receive(&socket, &mut buffer)?;
+        // Who asks himself hears his own question, too.
+        if packet.ends_with(ANSWER) {
+            return Ok(from.ok_or(io::ErrorKind::InvalidData)?.ip());
+        }
+    }
+}
+
+/// The next packet, and from where it comes; nobody when the socket is shut down.
+fn receive<'a>(
+    socket: &Socket,
+    buffer: &'a mut [u8],
+) -> io::Result<(&'a [u8], Option<SocketAddr>)> {
+    let (length, from) = recvfrom::<SockaddrStorage>(socket.as_raw_fd(), buffer)?;
+    let from = from.and_then(|from| {
+        let v4 = from
+            .as_sockaddr_in()
+            .map(|it| SocketAddrV4::from(*it).into());
+        v4.or_else(|| {
+            from.as_sockaddr_in6()
+                .map(|it| SocketAddrV6::from(*it).into())
+        })
+    });
+    Ok((&buffer[..length], from))
 }
 
 /// Whether an address answers an echo request, with itself as the source.

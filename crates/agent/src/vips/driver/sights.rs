@@ -2,48 +2,57 @@
 
 use std::sync::Arc;
 
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::{register::VirtualIPRegister, virtualip::VirtualIP};
 use floe_core::{
     addr,
     vip::{
         VipId,
-        keeper::{Event, LeaseAnswer, LeaseView, ReadAnswer},
+        keeper::{Event, LeaseAnswer, LeaseView, ReadAnswer, VipAnswer},
     },
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::task::JoinError;
 use tracing::{info, warn};
 
 use super::Driver;
-use crate::vips::{answer::Answer, inbox::Sight, objects};
+use crate::vips::{
+    answer::Answer,
+    calls::Written,
+    inbox::Sight,
+    objects::{self, is_older},
+};
 
 impl Driver {
     /// Takes in what has come of a call.
-    pub(super) fn answered(&mut self, done: Result<Option<Answer>, JoinError>) {
+    pub(super) fn answered(&mut self, done: Result<Answer, JoinError>) {
         let answer = match done {
-            Ok(Some(answer)) => answer,
+            Ok(answer) => answer,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Ok(None) | Err(_) => return,
+            Err(_) => return,
         };
         let now = self.clock.now();
         match answer {
-            Answer::Keeper(event, object) => {
+            Answer::Keeper(event) => {
                 self.note(&event);
-                // A watch may have told more by now than the answer knows of.
-                let newer = object.as_ref().and_then(|it| self.newer(it));
-                if let Some(object) = object.filter(|_| newer.is_none()) {
-                    self.object_known(object);
-                }
                 self.keeper.handle(*event, now);
-                if let Some(newer) = newer {
-                    self.keeper.handle(Event::Vip(objects::view(&newer)), now);
-                }
             }
+            Answer::Wrote {
+                register,
+                ids,
+                outcome,
+            } => self.wrote(&register, ids, outcome),
+            Answer::Read {
+                register,
+                ids,
+                found,
+            } => self.read(&register, ids, found),
             Answer::Told(id, object) => {
                 self.teller.told(&id, object.is_some(), now);
-                if let Some(object) = object.filter(|it| self.newer(it).is_none()) {
-                    let view = objects::view(&object);
+                let known = self.books.shown(&id).map(|it| &it.metadata);
+                let is_news = |it: &VirtualIP| known.is_some_and(|known| is_newer(it, known));
+                if let Some(object) = object.filter(|it| is_news(it)) {
                     self.object_known(object);
-                    self.keeper.handle(Event::Vip(view), now);
+                    self.see(&id);
                 }
             }
             Answer::Down(node, Some(is_down)) => {
@@ -61,17 +70,91 @@ impl Driver {
         }
     }
 
+    /// Takes in how a write of a register went.
+    fn wrote(&mut self, register: &str, ids: Vec<VipId>, outcome: Written<Box<VirtualIPRegister>>) {
+        let now = self.clock.now();
+        // What waited was never sent.
+        let waited = self.writing.remove(register).unwrap_or_default();
+        match outcome {
+            Written::Done(object) => {
+                self.teller.owe(&ids);
+                let mut concerned = ids.clone();
+                let answers = ids.into_iter().map(|id| {
+                    let view = objects::view_by(&self.books, &id, &object).map(Box::new);
+                    // Of an object that is gone meanwhile nobody needs to know more.
+                    let answer = view.map_or(VipAnswer::Unknown, VipAnswer::Written);
+                    (id, answer)
+                });
+                let answers: Vec<_> = answers.collect();
+                concerned.extend(self.register_known(register, Some(*object)));
+                for (id, answer) in answers {
+                    self.keeper.handle(Event::VipWritten { id, answer }, now);
+                }
+                self.see_all(&concerned);
+            }
+            Written::Refused => self.not_written(ids, &VipAnswer::Conflict),
+            Written::Unknown => self.not_written(ids, &VipAnswer::Unknown),
+        }
+        self.not_written(waited, &VipAnswer::Conflict);
+    }
+
+    fn not_written(&mut self, ids: Vec<VipId>, answer: &VipAnswer) {
+        let now = self.clock.now();
+        for id in ids {
+            let answer = answer.clone();
+            self.keeper.handle(Event::VipWritten { id, answer }, now);
+        }
+    }
+
+    /// Takes in what was read of a register.
+    fn read(
+        &mut self,
+        register: &str,
+        ids: Vec<VipId>,
+        found: Result<Option<Box<VirtualIPRegister>>, ()>,
+    ) {
+        let now = self.clock.now();
+        let Ok(found) = found else {
+            for id in ids {
+                let answer = ReadAnswer::Failed;
+                self.keeper.handle(Event::VipRead { id, answer }, now);
+            }
+            return;
+        };
+        let none = Box::default();
+        let mut concerned = ids.clone();
+        let answers = ids.into_iter().map(|id| {
+            let view = objects::view_by(&self.books, &id, found.as_ref().unwrap_or(&none));
+            (id, ReadAnswer::Found(view))
+        });
+        let answers: Vec<_> = answers.collect();
+        // That a register is gone a watch tells.
+        if let Some(object) = found {
+            concerned.extend(self.register_known(register, Some(*object)));
+        }
+        for (id, answer) in answers {
+            self.keeper.handle(Event::VipRead { id, answer }, now);
+        }
+        self.see_all(&concerned);
+    }
+
+    /// Lets the keeper see objects as they are known: a watch may have told more by now than
+    /// an answer knows of, or of another object of that name.
+    fn see_all(&mut self, ids: &[VipId]) {
+        for id in ids {
+            self.see(id);
+        }
+    }
+
+    /// Lets the keeper see an object as it is known.
+    fn see(&mut self, id: &VipId) {
+        if let Some(view) = objects::view_in(&self.books, id) {
+            self.keeper.handle(Event::Vip(view), self.clock.now());
+        }
+    }
+
     /// What an answer means for others than the keeper.
     fn note(&mut self, event: &Event) {
-        if let Event::VipWritten { id, .. } = event {
-            self.writing.remove(id);
-        }
-        if let Event::VipRead { id, answer } = event
-            && *answer == ReadAnswer::Found(None)
-        {
-            self.objects.remove(id);
-            self.is_stirred = true;
-        }
         if let Event::LeaseRead { node, answer } = event
             && let ReadAnswer::Found(lease) = answer
             && *node != self.me
@@ -96,9 +179,10 @@ impl Driver {
 
     /// Takes in what a watch has seen of a lease.
     pub(super) fn lease_seen(&mut self, node: String, sight: Sight<LeaseView>) {
-        let known = self.leases.get(&node).map(|it| it.version.as_str());
-        let new = sight.object.as_ref().map(|it| it.version.as_str());
-        if !sight.listed && is_older(new, known) {
+        let number = |lease: &LeaseView| lease.version.parse::<u64>().ok();
+        let known = self.leases.get(&node).and_then(number);
+        let new = sight.object.as_ref().and_then(number);
+        if !sight.listed && matches!((new, known), (Some(new), Some(known)) if new < known) {
             return;
         }
         self.lease_known(&node, sight.object.clone());
@@ -120,50 +204,66 @@ impl Driver {
 
     /// Takes in what a watch has seen of an object.
     pub(super) fn vip_seen(&mut self, id: VipId, sight: Sight<VirtualIP>) {
-        let known = self.objects.get(&id).map(|it| &it.metadata);
+        let known = self.books.shown(&id).map(|it| &it.metadata);
         let now = self.clock.now();
         let Some(object) = sight.object else {
-            self.objects.remove(&id);
+            self.books.remove_vip(&id);
             self.is_stirred = true;
             self.keeper.handle(Event::VipGone(id), now);
             return;
         };
-        let meta = &object.metadata;
-        let is_another = known.is_some_and(|it| it.uid != meta.uid);
-        let version = known.and_then(|it| it.resource_version.as_deref());
-        // What a write or a read has shown already would only be undone.
-        if !sight.listed && !is_another && is_older(meta.resource_version.as_deref(), version) {
+        // What a write has shown already would only be undone.
+        let is_same = known.is_some_and(|known| known.uid == object.metadata.uid);
+        let is_late = known.is_some_and(|known| is_older(&object.metadata, known));
+        if !sight.listed && is_same && is_late {
             return;
         }
-        if is_another {
-            self.keeper.handle(Event::VipGone(id), now);
+        if known.is_some_and(|it| it.uid != object.metadata.uid) {
+            self.keeper.handle(Event::VipGone(id.clone()), now);
         }
-        let view = objects::view(&object);
         self.object_known(Arc::new(object));
-        self.keeper.handle(Event::Vip(view), now);
+        self.see(&id);
     }
 
-    /// The same object as it is known, if that is newer.
-    fn newer(&self, object: &VirtualIP) -> Option<Arc<VirtualIP>> {
-        let known = self.objects.get(&objects::id_of(object))?;
-        let version = object.metadata.resource_version.as_deref();
-        let is_same = known.metadata.uid == object.metadata.uid;
-        let is_newer = is_older(version, known.metadata.resource_version.as_deref());
-        (is_same && is_newer).then(|| Arc::clone(known))
+    /// Takes in what a watch has seen of a register.
+    pub(super) fn register_seen(&mut self, name: &str, sight: Sight<VirtualIPRegister>) {
+        let touched = if sight.listed {
+            self.is_stirred = true;
+            self.teller.look_again();
+            self.books.put_register(name, sight.object).all
+        } else {
+            self.register_known(name, sight.object)
+        };
+        self.see_all(&touched);
+    }
+
+    /// Takes in a register, unless more is known. Returns the objects that are in it or were.
+    fn register_known(&mut self, name: &str, register: Option<VirtualIPRegister>) -> Vec<VipId> {
+        self.is_stirred = true;
+        self.teller.look_again();
+        let known = self.books.register(name);
+        let stays = match (&register, known) {
+            (Some(new), Some(known)) => is_older(&new.metadata, &known.metadata),
+            (_, None) | (None, Some(_)) => false,
+        };
+        if stays {
+            return self.books.within(name);
+        }
+        self.books.put_register(name, register).all
     }
 
     fn object_known(&mut self, object: Arc<VirtualIP>) {
         let candidates = object.status.iter().flat_map(|it| &it.candidates);
         self.nodes
             .extend(candidates.map(|it| addr::canonical(it.node_address)));
-        self.objects.insert(objects::id_of(&object), object);
+        self.books.put_vip(object);
         self.is_stirred = true;
         self.teller.look_again();
     }
 }
 
-/// Whether a version is known to be older than another. Servers count them up.
-fn is_older(version: Option<&str>, than: Option<&str>) -> bool {
-    let number = |version: Option<&str>| version.and_then(|it| it.parse::<u64>().ok());
-    matches!((number(version), number(than)), (Some(one), Some(other)) if one < other)
+/// Whether an answer tells something of the object that is known. It may be older than what
+/// a watch has shown meanwhile, or of one that is gone.
+fn is_newer(object: &VirtualIP, known: &ObjectMeta) -> bool {
+    object.metadata.uid == known.uid && !is_older(&object.metadata, known)
 }

@@ -346,3 +346,84 @@ fn a_pod_gets_no_address_itself_where_that_could_not_end_in_time() {
         assert_eq!(found.trouble, Some(Trouble::Unguarded));
     }
 }
+
+fn on_node(mode: Mode) -> Candidate {
+    pod(&["10.9.0.2"], mode)
+}
+
+fn node_detail() -> Detail {
+    Detail {
+        mode: Mode::Node,
+        ..Detail::default()
+    }
+}
+
+#[test]
+fn a_node_has_the_addresses_itself_and_answers_on_the_link_that_is_near() {
+    let both = ["10.9.0.100", "fd00:9::100"];
+    let holder = Role::Holder(on_node(Mode::Node));
+    let plan = plan(
+        &order(&both, holder, node_detail()),
+        &survey(),
+        &BTreeMap::new(),
+    );
+    let own: BTreeSet<IpAddr> = both.iter().map(|it| ip(it)).collect();
+    assert_eq!(plan.own, own);
+    assert_eq!(plan.answers, [("eth0".to_owned(), own)].into());
+    assert_eq!(
+        plan.rules.target(ip("10.9.0.100")),
+        None,
+        "nothing is rewritten"
+    );
+    assert!(plan.rules.has_own());
+    let found = &plan.findings[&id("web")];
+    assert_eq!((&found.trouble, found.unreachable), (&None, None));
+}
+
+#[test]
+fn a_node_that_is_prepared_has_the_addresses_and_tells_nobody() {
+    let prepared = Role::Prepared(on_node(Mode::Node));
+    let order = order(&["10.9.0.100"], prepared, node_detail());
+    let plan = plan(&order, &survey(), &BTreeMap::new());
+    assert_eq!(plan.own, [ip("10.9.0.100")].into());
+    assert!(plan.answers.is_empty());
+    let script = plan.rules.script();
+    assert!(!script.contains("announced4 {  10"), "{script}");
+    assert!(
+        !script.contains("add element netdev floe-vip announced4"),
+        "{script}"
+    );
+}
+
+#[test]
+fn a_node_without_the_subnet_says_so_and_one_that_cannot_end_it_in_time_refuses() {
+    let holder = || Role::Holder(on_node(Mode::Node));
+    let far = order(&["172.16.0.9"], holder(), node_detail());
+    let far = plan(&far, &survey(), &BTreeMap::new());
+    assert_eq!(far.own, [ip("172.16.0.9")].into());
+    let found = &far.findings[&id("web")];
+    assert_eq!(found.unreachable, Some(Unreachable::NoInterface));
+    let old = Survey {
+        can_guard: false,
+        ..survey()
+    };
+    let refused = order(&["10.9.0.100"], holder(), node_detail());
+    let refused = plan(&refused, &old, &BTreeMap::new());
+    assert_eq!(
+        refused.findings[&id("web")].trouble,
+        Some(Trouble::Unguarded)
+    );
+    assert!(refused.own.is_empty());
+}
+
+#[test]
+fn others_ask_their_neighbours_for_the_address_of_a_node_or_have_a_route_to_it() {
+    let away = || Role::Away(vec![ip("10.9.0.3")]);
+    let near = order(&["10.9.0.100"], away(), node_detail());
+    let near = plan(&near, &survey(), &BTreeMap::new());
+    assert!(near.leads.is_empty());
+    assert_eq!(near.rules.target(ip("10.9.0.100")), None);
+    let far = order(&["172.16.0.9"], away(), node_detail());
+    let far = plan(&far, &survey(), &BTreeMap::new());
+    assert_eq!(far.leads, [(ip("172.16.0.9"), (ip("10.9.0.3"), 2))].into());
+}

@@ -23,9 +23,11 @@ use super::{
     direct::{self, Loans, RoomError},
 };
 use crate::vips::plan::{Order, Plan, Room, Survey, Trouble, plan};
+use own::Own;
 use tables::{Tables, TablesError};
 use voices::Voices;
 
+mod own;
 mod tables;
 mod voices;
 
@@ -48,6 +50,7 @@ pub struct Host {
     tables: Tables,
     voices: Voices,
     loans: Loans,
+    own: Own,
     deadline: Deadline,
     rooms: BTreeMap<String, Room>,
     /// The order that was done last, and what it came to; nothing while that is not known.
@@ -152,6 +155,7 @@ impl Host {
         }
         self.voices.hush(&plan.answers)?;
         self.loans.end_others(&plan.loans)?;
+        self.own.end_others(&plan.own, &order.known)?;
         // Before the rules: as long as those have an address, no route counts for it, and
         // once they do not, what comes goes on at once.
         if before.is_none_or(|it| it.leads != plan.leads) {
@@ -162,6 +166,7 @@ impl Host {
             self.deadline.set(until);
         }
         let lent = self.loans.lend(&plan.loans, &self.deadline);
+        let had = self.own.have(&plan.own, &self.deadline);
         let deaf = self.voices.answer(&plan.answers, &self.deadline);
         let mut findings = plan.findings.clone();
         for (id, finding) in &mut findings {
@@ -171,6 +176,13 @@ impl Host {
             }
             let served = order.serving.roles.get(id);
             let is_lent = |ip: &IpAddr| plan.loans.iter().any(|it| it.ip == *ip);
+            let is_had = |ip: &IpAddr| plan.own.contains(ip);
+            if let Err(error) = &had
+                && served.is_some_and(|it| it.addresses.iter().any(is_had))
+            {
+                let why = Trouble::NotOnHost(error.to_string());
+                finding.trouble.get_or_insert(why);
+            }
             if lent.is_err() && served.is_some_and(|it| it.addresses.iter().any(is_lent)) {
                 finding.trouble.get_or_insert(Trouble::NoNamespace);
             }

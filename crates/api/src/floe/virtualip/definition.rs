@@ -4,6 +4,7 @@
 //! is, the controller tells in the condition `Accepted`: a person sees it there together
 //! with all other reasons.
 
+use floe_core::vip::Mode;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionNames, JSONSchemaProps,
 };
@@ -18,6 +19,8 @@ use crate::{
 const MOST: i64 = 16;
 /// How many pods can be preferred.
 const MOST_PREFERRED: i64 = 64;
+/// How many nodes can be named.
+const MOST_NODES: i64 = 64;
 /// A day: what lasts longer is meant to last for ever, and a switch says that better.
 const LONGEST: i32 = 86_400;
 
@@ -93,8 +96,12 @@ fn spec() -> JSONSchemaProps {
         "has(self.addresses) != has(self.ranges)".into(),
         "exactly one of addresses and ranges must be given",
     );
+    let whose = schema::rule(
+        "!has(self.selector) || !has(self.nodes)".into(),
+        "selector and nodes exclude each other",
+    );
     JSONSchemaProps {
-        x_kubernetes_validations: Some(vec![one]),
+        x_kubernetes_validations: Some(vec![one, whose]),
         ..schema::object(
             "What is asked for.",
             [
@@ -104,6 +111,7 @@ fn spec() -> JSONSchemaProps {
                     schema::some("Or one address out of these ranges.", range, MOST),
                 ),
                 ("selector", selector()),
+                ("nodes", nodes()),
                 ("failover", schema::default(json!({}), failover())),
                 ("announcement", schema::default(json!({}), announcement())),
             ],
@@ -145,6 +153,16 @@ fn selector() -> JSONSchemaProps {
         ],
         &[],
     )
+}
+
+fn nodes() -> JSONSchemaProps {
+    let node = schema::pattern("The name of a node.", POD, 253);
+    let nodes = schema::list(
+        "The node that has the addresses itself, instead of pods: the first of these. The \
+         others may be named next. floe writes it for pools with provider l2.",
+        node,
+    );
+    schema::at_most(MOST_NODES, nodes)
 }
 
 fn failover() -> JSONSchemaProps {
@@ -223,37 +241,14 @@ fn announcement() -> JSONSchemaProps {
 }
 
 fn status() -> JSONSchemaProps {
-    schema::object(
+    let mut status = schema::object(
         "What is.",
         [
-            (
-                "addresses",
-                schema::list(
-                    "The addresses that are granted.",
-                    schema::text("An address."),
-                ),
-            ),
-            (
-                "holder",
-                pod(
-                    "The pod that has them.",
-                    "An agent serves them in this term of its lease only.",
-                ),
-            ),
-            (
-                "successor",
-                pod(
-                    "The pod that is to have them next, while they are handed over.",
-                    "The term of the lease of its node; 0 before that is prepared.",
-                ),
-            ),
             ("summary", summary()),
             (
                 "candidates",
                 schema::list("The pods that could have them.", candidate()),
             ),
-            ("moves", schema::integer("How often they have moved.")),
-            ("lastMove", last_move()),
             (
                 "conditions",
                 schema::map_list(
@@ -264,7 +259,39 @@ fn status() -> JSONSchemaProps {
             ),
         ],
         &[],
-    )
+    );
+    let decided = decided().map(|(name, schema)| (name.to_owned(), schema));
+    status.properties.get_or_insert_default().extend(decided);
+    status
+}
+
+/// What a register decides and the status shows.
+pub(in crate::floe) fn decided() -> [(&'static str, JSONSchemaProps); 5] {
+    [
+        (
+            "addresses",
+            schema::list(
+                "The addresses that are granted.",
+                schema::text("An address."),
+            ),
+        ),
+        (
+            "holder",
+            pod(
+                "The pod that has them.",
+                "An agent serves them in this term of its lease only.",
+            ),
+        ),
+        (
+            "successor",
+            pod(
+                "The pod that is to have them next, while they are handed over.",
+                "The term of the lease of its node; 0 before that is prepared.",
+            ),
+        ),
+        ("moves", schema::integer("How often they have moved.")),
+        ("lastMove", last_move()),
+    ]
 }
 
 fn summary() -> JSONSchemaProps {
@@ -326,7 +353,7 @@ fn place() -> [(&'static str, JSONSchemaProps); PLACE.len()] {
         ),
         (
             "mode",
-            schema::word("How it is served.", &["nat", "direct"]),
+            schema::word("How it is served.", &Mode::ALL.map(Mode::word)),
         ),
     ]
 }

@@ -35,6 +35,7 @@ impl VirtualIP {
             since: holder.and_then(|it| it.since.as_ref()).map(|it| it.0),
             successor: successor.map(|it| (place(it), it.reason.as_str())),
             candidates: candidates
+                .filter(|it| !it.is_standby())
                 .map(|it| Place {
                     pod: &it.pod,
                     uid: &it.uid,

@@ -54,6 +54,7 @@ fn example() -> VirtualIP {
                 match_labels: Some([("app".to_owned(), "web".to_owned())].into()),
                 match_expressions: Some(Vec::new()),
             }),
+            nodes: Vec::new(),
             failover: Failover {
                 preferred_pods: vec!["web-0".into()],
                 ..Failover::default()
@@ -120,6 +121,17 @@ fn exactly_one_of_addresses_and_ranges_is_given() {
     );
     let object = json!({ "metadata": { "name": "web" } });
     assert_eq!(refusals(&definition(), &object), [": \"spec\" is missing"]);
+}
+
+#[test]
+fn pods_or_nodes_share_addresses_and_not_both() {
+    let mut spec = json!({ "addresses": ["10.0.0.1"], "nodes": ["node-1", "node-2.example"] });
+    assert_eq!(refused(&spec), Vec::<String>::new());
+    let dropped = crate::crds::tests::dropped(&definition(), &json!({ "spec": spec }));
+    assert_eq!(dropped, Vec::<String>::new());
+    spec["selector"] = json!({ "matchLabels": { "app": "web" } });
+    let message = [".spec: selector and nodes exclude each other"];
+    assert_eq!(refused(&spec), message);
 }
 
 #[test]

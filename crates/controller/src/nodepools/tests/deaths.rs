@@ -30,9 +30,16 @@ async fn scene() -> Scene {
     scene
 }
 
+/// All agents are heard.
+async fn all_are_well(scene: &Scene) {
+    renew(scene, 1, &["n1", "n2", "n3"], &[]);
+    pass(1).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_agent_and_kubelet_are_silent_loses_its_address_before_it_is_not_ready() {
     let scene = scene().await;
+    all_are_well(&scene).await;
     for second in 1..=35 {
         renew(&scene, second, &["n2", "n3"], &["n2", "n3"]);
         pass(1).await;
@@ -73,6 +80,7 @@ async fn a_silent_api_server_kills_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_cannot_be_asked_about_is_no_witness() {
     let scene = scene().await;
+    all_are_well(&scene).await;
     scene.server.always(
         Method::GET,
         "kube-node-lease/leases/n1",
@@ -83,4 +91,31 @@ async fn a_kubelet_that_cannot_be_asked_about_is_no_witness() {
         pass(1).await;
     }
     assert_eq!(scene.ip("p", A), "active n1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_holds_nothing_says_nothing_and_is_no_witness() {
+    let scene = scene().await;
+    // The lease of n1 was there when the controller started, and is as it was.
+    for second in 1..=40 {
+        renew(&scene, second, &["n2", "n3"], &["n2", "n3"]);
+        pass(1).await;
+    }
+    assert_eq!(
+        scene.ip("p", A),
+        "active n1",
+        "its kubelet alone was silent"
+    );
+    // It is heard, and then it has nothing to say for long.
+    all_are_well(&scene).await;
+    for second in 2..=120 {
+        renew(&scene, second, &["n2", "n3"], &["n1", "n2", "n3"]);
+        pass(1).await;
+    }
+    for second in 121..=160 {
+        renew(&scene, second, &["n2", "n3"], &["n2", "n3"]);
+        pass(1).await;
+    }
+    assert_eq!(scene.ip("p", A), "active n1");
+    assert_eq!(scene.cloud.count("assign"), 1);
 }

@@ -59,6 +59,81 @@ async fn everything_stays_unless_somebody_says_otherwise() {
     );
 }
 
+/// A node with these annotations.
+fn annotated(name: &str, annotations: &Value) -> Value {
+    let mut node = node(name, "True");
+    node["metadata"]["annotations"] = annotations.clone();
+    node
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_pool_has_annotated_that_is_gone_is_taken_off_and_nothing_else() {
+    let (v4, v6) = (
+        "flipop.digitalocean.com/ipv4-reserved-ip",
+        "flipop.digitalocean.com/ipv6-reserved-ip",
+    );
+    let all = "floe.dev/node-ips";
+    let (gone, other) = ("10.0.9.9", "10.0.8.8");
+    let mut scene = Scene::new();
+    scene.cloud.has(A, None);
+    // It cannot be followed, so it says nothing.
+    let silent = json!({ "ips": [A], "provider": "nobody" });
+    scene.server.put(POOLS, pool_with("p", silent));
+    let before_and_after = [
+        (
+            json!({ v4: gone, all: gone, "mine": "stays" }),
+            json!({ "mine": "stays" }),
+        ),
+        // Nobody but floe writes what is only there.
+        (json!({ v4: gone }), json!({ v4: gone })),
+        (json!({ v4: other, all: gone }), json!({ v4: other })),
+        (
+            json!({ v4: gone, v6: "2001:db8::1", all: format!("{gone},{A},2001:db8::1") }),
+            json!({ v4: A, all: A }),
+        ),
+    ];
+    for (number, (before, _)) in before_and_after.iter().enumerate() {
+        scene
+            .server
+            .put(NODES, annotated(&format!("n{number}"), before));
+    }
+    let path = format!("{NODES}/n0");
+    scene
+        .server
+        .fault(Method::PATCH, &path, ServerFault::Refuse(500));
+    scene.start();
+    for (number, (_, after)) in before_and_after.iter().enumerate() {
+        let name = format!("n{number}");
+        scene
+            .until(|it| {
+                let node = it.server.object(NODES, &name).unwrap_or_default();
+                node["metadata"]["annotations"] == *after
+            })
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_pool_that_is_left_it_is_taken_off_too() {
+    let mut scene = Scene::new();
+    scene.cloud.has(A, None);
+    scene.server.put(NODES, node("n1", "True"));
+    scene
+        .server
+        .put(POOLS, pool_with("p", json!({ "ips": [A] })));
+    scene.start();
+    scene
+        .until(|it| it.annotation("n1").as_deref() == Some(A))
+        .await;
+    scene.stop();
+    pass(1).await;
+    scene.server.delete(POOLS, "p");
+    pass(60).await;
+    assert_eq!(scene.annotation("n1").as_deref(), Some(A), "nobody runs");
+    scene.start();
+    scene.until(|it| it.annotation("n1").is_none()).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_bought_is_given_back_and_what_was_given_stays() {
     let mut scene = bought();

@@ -72,12 +72,20 @@ async fn a_name_is_emptied_only_if_somebody_asks_for_it() {
             &["203.0.113.1", "203.0.113.2"]
         };
         assert_eq!(says(&scene), expected);
+        let published = if allow {
+            "True Published"
+        } else {
+            "False NameKept"
+        };
+        let condition = |it: &Scene| it.condition(&it.set_status("s"), "Published");
+        assert_eq!(condition(&scene), published);
         // A restart does not change that.
         scene.stop();
         pass(1).await;
         scene.start();
         pass(60).await;
         assert_eq!(says(&scene), expected);
+        assert_eq!(condition(&scene), published);
         let never_empty = scene.dns.lock().writes.iter().all(|it| !it.is_empty());
         assert_eq!(never_empty, !allow);
     }

@@ -97,6 +97,37 @@ async fn an_address_that_nobody_asks_for_is_free_after_a_minute_and_not_before()
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_address_whose_pods_run_on_without_asking_for_it_is_free_soon() {
+    let scene = Scene::start(|server| {
+        server.put(PODS, asking("a", "n1", &[IP]));
+        server.put(PODS, asking("b", "n2", &[IP]));
+    })
+    .await;
+    scene.until(|it| it.candidates(IP) == ["a", "b"]).await;
+    // One of them does: the other is waited for as before.
+    scene.server.put(PODS, pod("a", "n1", "True"));
+    scene.until(|it| it.candidates(IP) == ["b"]).await;
+    scene.server.delete(PODS, "b");
+    scene.until(|it| it.candidates(IP).is_empty()).await;
+    pass(40).await;
+    assert_eq!(scene.vip(IP)["metadata"]["deletionTimestamp"], json!(null));
+
+    scene.server.put(PODS, asking("a", "n1", &[IP]));
+    scene.until(|it| it.candidates(IP) == ["a"]).await;
+    scene.server.put(PODS, pod("a", "n1", "True"));
+    scene.until(|it| it.candidates(IP).is_empty()).await;
+    pass(5).await;
+    assert_eq!(
+        scene.key(IP),
+        "vip__shop_10.0.70.20_",
+        "it may be a mistake"
+    );
+    pass(10).await;
+    assert!(scene.vip(IP).is_null());
+    assert_eq!(scene.key(IP), "");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_that_a_person_made_is_never_overwritten_or_deleted() {
     let selecting = json!({
         "addresses": ["10.0.70.22"], "selector": { "matchLabels": { "app": "db" } },

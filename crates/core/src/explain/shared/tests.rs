@@ -294,3 +294,22 @@ fn a_crowd_of_candidates_is_counted() {
     let text = told(&facts).pop().unwrap();
     assert!(text.ends_with("b (n2) and 3 more."), "{text}");
 }
+
+#[test]
+fn a_node_that_has_it_itself_is_called_a_node_and_its_pool_moves_it() {
+    let place = Place {
+        pod: "node/n1",
+        uid: "node/n1",
+        node: "n1",
+    };
+    let facts = Facts {
+        holder: Some(place),
+        candidates: vec![place],
+        ..held()
+    };
+    let words = Account::of(&facts).sentences().join(" ");
+    assert!(words.contains("node n1"), "{words}");
+    assert!(!words.contains("pod node/"), "{words}");
+    let moves = "What would move it: its pool, when that names another node.";
+    assert!(words.contains(moves), "{words}");
+}

@@ -4,6 +4,7 @@ mod lists;
 mod model;
 mod orders;
 mod purchases;
+mod quiet;
 mod reclaims;
 mod scenarios;
 mod specs;

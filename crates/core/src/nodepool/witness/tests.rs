@@ -1,5 +1,7 @@
 use super::*;
 
+const NOBODY: [&str; 0] = [];
+
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_000 + second).expect("a moment")
 }
@@ -10,14 +12,13 @@ fn nodes(heard: &[(&str, Option<i64>, Option<i64>)]) -> BTreeMap<String, Evidenc
         let it = Evidence {
             agent: agent.map(at),
             kubelet: kubelet.map(at),
-            unreached: BTreeMap::new(),
         };
         ((*name).to_owned(), it)
     };
     heard.iter().map(evidence).collect()
 }
 
-fn judge(nodes: &BTreeMap<String, Evidence>, now: i64) -> Vec<(String, Witness)> {
+fn judge(nodes: &BTreeMap<String, Evidence>, now: i64) -> Vec<String> {
     dead(nodes, &Patience::default(), at(now))
         .into_iter()
         .collect()
@@ -30,35 +31,13 @@ fn a_silent_agent_and_a_stale_lease_make_a_dead_node() {
         ("b", Some(30), Some(25)),
         ("c", Some(30), Some(25)),
     ]);
-    assert_eq!(judge(&nodes, 21), []);
-    assert_eq!(judge(&nodes, 22), [("a".to_owned(), Witness::Kubelet)]);
-}
-
-#[test]
-fn another_agent_is_a_quicker_witness_if_it_is_heard_itself() {
-    let mut nodes = nodes(&[
-        ("a", Some(0), Some(0)),
-        ("b", Some(6), Some(0)),
-        ("c", Some(0), Some(5)),
-        ("d", Some(6), Some(0)),
-    ]);
-    let mut report = |by: &str, since: i64| {
-        let node = nodes.get_mut("a").expect("it is there");
-        node.unreached = BTreeMap::from([(by.to_owned(), at(since))]);
-        judge(&nodes, 6)
-    };
-    assert_eq!(
-        report("b", 3),
-        [("a".to_owned(), Witness::Agent("b".into()))]
-    );
-    assert_eq!(report("b", 4), [], "not for long enough");
-    assert_eq!(report("c", 1), [], "the witness is silent itself");
-    assert_eq!(report("x", 1), [], "nobody knows the witness");
+    assert_eq!(judge(&nodes, 21), NOBODY);
+    assert_eq!(judge(&nodes, 22), ["a"]);
 }
 
 #[test]
 fn a_rolling_restart_of_agents_moves_nothing() {
-    // Kubelets go on renewing, and the nodes can be reached.
+    // Kubelets go on renewing.
     let mut all = nodes(&[
         ("a", Some(0), Some(0)),
         ("b", Some(0), Some(0)),
@@ -75,20 +54,20 @@ fn a_rolling_restart_of_agents_moves_nothing() {
                 it.kubelet = Some(at(second));
             }
         }
-        assert_eq!(judge(&all, second), [], "second {second}");
+        assert_eq!(judge(&all, second), NOBODY, "second {second}");
     }
 }
 
 #[test]
 fn one_witness_is_none_and_without_agents_there_is_no_verdict() {
     let stale = nodes(&[("a", Some(100), Some(0)), ("b", Some(100), Some(100))]);
-    assert_eq!(judge(&stale, 100), [], "its agent is heard");
+    assert_eq!(judge(&stale, 100), NOBODY, "its agent is heard");
     let silent = nodes(&[("a", Some(0), None), ("b", Some(100), Some(100))]);
-    assert_eq!(judge(&silent, 100), [], "nobody else says so");
+    assert_eq!(judge(&silent, 100), NOBODY, "nobody else says so");
     let without = nodes(&[("a", None, Some(0)), ("b", Some(100), Some(100))]);
     assert_eq!(
         judge(&without, 100),
-        [],
+        NOBODY,
         "there is no agent, or it has said goodbye"
     );
 }
@@ -102,17 +81,5 @@ fn when_most_are_silent_it_is_the_observer_who_hears_nothing() {
         ("b", Some(0), Some(0)),
         ("c", Some(100), Some(100)),
     ]);
-    assert_eq!(judge(&most, 100), []);
-}
-
-#[test]
-fn the_next_look_is_when_a_silence_begins_to_mean_something() {
-    let mut nodes = nodes(&[("a", Some(0), Some(0)), ("b", None, Some(1))]);
-    let wake = |nodes: &BTreeMap<String, Evidence>, now| wake(nodes, &Patience::default(), at(now));
-    assert_eq!(wake(&nodes, 0), Some(at(5)));
-    assert_eq!(wake(&nodes, 5), Some(at(22)));
-    assert_eq!(wake(&nodes, 22), None);
-    let node = nodes.get_mut("a").expect("it is there");
-    node.unreached.insert("b".into(), at(9));
-    assert_eq!(wake(&nodes, 5), Some(at(12)));
+    assert_eq!(judge(&most, 100), NOBODY);
 }

@@ -41,7 +41,8 @@ pub enum Act {
         /// Whose.
         node: String,
     },
-    /// Change the status of a `VirtualIP`, if it still has the expected version.
+    /// Change who has the addresses of a `VirtualIP`, if what keeps that still has the expected
+    /// version. Each accepted write gives it a new one.
     WriteVip {
         /// Which.
         id: VipId,
@@ -50,7 +51,8 @@ pub enum Act {
         /// What to write.
         change: Change,
     },
-    /// Read a `VirtualIP` from the API server itself, not from any cache.
+    /// Read who has the addresses of a `VirtualIP` from the API server itself, not from any
+    /// cache.
     ReadVip {
         /// Which.
         id: VipId,
@@ -81,7 +83,7 @@ pub enum Act {
     Serve(Serving),
 }
 
-/// A change to the status of a `VirtualIP`.
+/// A change of who has the addresses of a `VirtualIP`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The holder is this one, and there is no successor.

@@ -12,7 +12,7 @@ use super::{
     view::{Holding, Successor},
 };
 use crate::vip::{
-    Candidate,
+    Candidate, Mode,
     elect::{self, Health, MoveReason, Verdict},
 };
 
@@ -123,7 +123,7 @@ fn wish(entry: &mut Entry, scene: &Scene<'_>, agenda: &mut Agenda) -> Wish {
         return Wish::Keep;
     };
     let holder = holder.candidate.clone();
-    let is_listed = entry.view.candidates.iter().any(|it| it.uid == holder.uid);
+    let is_listed = entry.view.electable().any(|it| it.uid == holder.uid);
     let others: Vec<&Candidate> = entry
         .view
         .candidates
@@ -131,7 +131,11 @@ fn wish(entry: &mut Entry, scene: &Scene<'_>, agenda: &mut Agenda) -> Wish {
         .filter(|it| it.uid != holder.uid && scene.may_be_fit(entry, it))
         .filter(|it| !entry.passed.contains_key(&it.uid))
         .collect();
-    let mut health = scene.health(&holder.uid);
+    // Which nodes are named is an order, and no list that may be late.
+    if holder.mode == Mode::Node && !is_listed && entry.unable.is_none() {
+        return obey(entry, others, scene);
+    }
+    let mut health = scene.health(&holder);
     if is_listed || health != Health::Fit || others.is_empty() {
         entry.unlisted = None;
     } else if agenda.due(entry.unlisted.get_or_insert(agenda.now).after(UNLISTED)) {
@@ -164,6 +168,19 @@ fn wish(entry: &mut Entry, scene: &Scene<'_>, agenda: &mut Agenda) -> Wish {
         Verdict::Move { to, reason } => Wish::Give(to.into_iter().cloned().collect(), reason),
         Verdict::Vacate { reason } => Wish::LetGo(reason),
     }
+}
+
+/// What becomes of the address of a node that is not named any more. While those that are
+/// named cannot have it, it stays: it is not better off with nobody.
+fn obey(entry: &Entry, others: Vec<&Candidate>, scene: &Scene<'_>) -> Wish {
+    if entry.view.electable().next().is_none() {
+        return Wish::LetGo(MoveReason::Requested);
+    }
+    if others.is_empty() {
+        return Wish::Keep;
+    }
+    let to = elect::rank(others, &entry.view.failover.preferred, &scene.load);
+    Wish::Give(to.into_iter().cloned().collect(), MoveReason::Requested)
 }
 
 /// Names a successor, or changes pods on this node.
@@ -222,7 +239,7 @@ fn accompany(
         }
         return Some(Change::Dismiss);
     }
-    let is_listed = entry.view.candidates.iter().any(|it| it.uid == *uid);
+    let is_listed = entry.view.electable().any(|it| it.uid == *uid);
     if successor.ready && is_listed {
         return Some(Change::Hold {
             holder: Holding {
@@ -238,10 +255,14 @@ fn accompany(
         _ => agenda.now,
     };
     entry.nominee = Some((uid.clone(), since));
-    let is_unhurried = !was_unfit && matches!(wish, Wish::Keep);
+    // A node that is to give its address away serves as well as before.
+    let is_node = holder.is_some_and(|it| it.candidate.mode == Mode::Node) && !scene.stopping;
+    let is_unhurried = !was_unfit && (is_node || matches!(wish, Wish::Keep));
     let patience = if is_unhurried { UNHURRIED } else { PATIENCE };
     let is_passed = !is_unhurried && entry.passed.contains_key(uid);
-    if is_listed && !is_passed && !agenda.due(since.after(patience)) {
+    // Who could have it is told by another way than who is to have it, and may come later.
+    let may_come = is_listed || is_unhurried;
+    if may_come && !is_passed && !agenda.due(since.after(patience)) {
         return None;
     }
     entry.passed.insert(uid.clone(), agenda.now);

@@ -7,7 +7,7 @@ use super::{
     view::{PodView, View},
 };
 use crate::vip::{
-    Candidate, Timing,
+    Candidate, Mode, Timing,
     elect::{Health, Load},
 };
 
@@ -24,9 +24,14 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// How a pod of this node is.
-    pub fn health(&self, uid: &str) -> Health {
-        let health = self.pods.get(uid).map_or(Health::Gone, |pod| pod.health);
+    /// How a pod of this node is. The node itself is well if anybody asks here: how fit it
+    /// is otherwise is the matter of those who name it.
+    pub fn health(&self, candidate: &Candidate) -> Health {
+        if candidate.mode == Mode::Node {
+            return Health::Fit;
+        }
+        let pod = self.pods.get(&candidate.uid);
+        let health = pod.map_or(Health::Gone, |pod| pod.health);
         if matches!(health, Health::Unclaimed | Health::CannotServe) {
             return Health::Fit;
         }
@@ -36,15 +41,17 @@ impl Scene<'_> {
     /// Whether this node could serve for the candidate now.
     pub fn is_fit_here(&self, entry: &Entry, candidate: &Candidate) -> bool {
         candidate.node == self.me
+            && candidate.is_electable()
             && !self.stopping
             && entry.unable.is_none()
-            && self.health(&candidate.uid) == Health::Fit
+            && self.health(candidate) == Health::Fit
     }
 
     /// Whether the candidate could serve, for all that is known here: of other nodes' pods
     /// only that they are candidates.
     pub fn may_be_fit(&self, entry: &Entry, candidate: &Candidate) -> bool {
-        candidate.node != self.me || self.is_fit_here(entry, candidate)
+        let is_elsewhere = candidate.node != self.me && candidate.is_electable();
+        is_elsewhere || self.is_fit_here(entry, candidate)
     }
 
     /// Whether one of this node's pods could have the addresses.

@@ -97,7 +97,8 @@ pub(super) fn plan<'a>(
             candidates: candidates.collect(),
             preferred: &entry.view.failover.preferred,
             first: entry.planned.as_deref(),
-            // Versions count up. What nobody holds is not written by anybody else again.
+            // Versions count up. Neighbours in a register have one, whatever was written last:
+            // then their names decide.
             turn: (entry.view.version.len(), &entry.view.version),
         };
         vacant.insert(id, one);
@@ -267,7 +268,7 @@ fn reclaiming(entry: &Entry, holder: &Holding, scene: &Scene<'_>, agenda: &mut A
     let pod = elect::Holder {
         pod: &holder.candidate.pod,
         uid: &holder.candidate.uid,
-        health: scene.health(&holder.candidate.uid),
+        health: scene.health(&holder.candidate),
         moved: None,
     };
     let others = view

@@ -250,7 +250,7 @@ impl Tenure {
                 term.uncertain.extend(peers.iter().cloned());
                 term.number
             }
-            None => self.highest.saturating_add(1),
+            None => self.highest.saturating_add(1).max(self.timing.first_term),
         };
         self.highest = number;
         self.busy = Some(Busy::Writing(Attempt {

@@ -4,6 +4,7 @@ mod crowd;
 mod desk;
 mod handovers;
 mod model;
+mod nodes;
 mod promises;
 mod takeovers;
 mod tenures;

@@ -12,7 +12,7 @@ use crate::vip::{
 pub struct View {
     /// Which one.
     pub id: VipId,
-    /// Its resource version; writes are made on it.
+    /// The version of what keeps its holder; writes are made on it.
     pub version: String,
     /// The addresses that are granted; without any there is nothing to hold.
     pub addresses: Vec<IpAddr>,
@@ -20,7 +20,7 @@ pub struct View {
     pub holder: Option<Holding>,
     /// Who is to have them next.
     pub successor: Option<Successor>,
-    /// Who could have them.
+    /// Who could have them, and nodes that may be named next.
     pub candidates: Vec<Candidate>,
     /// When they move.
     pub failover: Failover,
@@ -31,6 +31,11 @@ pub struct View {
 }
 
 impl View {
+    /// Those of the candidates that can be elected.
+    pub fn electable(&self) -> impl Iterator<Item = &Candidate> {
+        self.candidates.iter().filter(|it| it.is_electable())
+    }
+
     /// Whether this node has the addresses in this term.
     pub fn is_held_by(&self, node: &str, term: i64) -> bool {
         let holder = self.holder.as_ref();

@@ -14,10 +14,16 @@ pub const TABLE: &str = "inet floe-vip";
 /// The family and name of the table that stops announcements.
 pub const ANNOUNCEMENTS: &str = "netdev floe-vip";
 
-/// Each of them removes one table, whether it is there or not. Two scripts, because
+/// The family and name of the table that keeps the kernel from answering for addresses of
+/// the host itself. IPv6 needs none: there the kernel answers on the link that has the
+/// address, and these are on no link to anybody.
+pub const ANSWERS: &str = "arp floe-vip";
+
+/// Each of them removes one table, whether it is there or not. A script for each, because
 /// there are kernels that know only the first.
-pub fn removal() -> [String; 2] {
-    [TABLE, ANNOUNCEMENTS].map(|table| format!("add table {table}\ndelete table {table}\n"))
+pub fn removal() -> [String; 3] {
+    [TABLE, ANNOUNCEMENTS, ANSWERS]
+        .map(|table| format!("add table {table}\ndelete table {table}\n"))
 }
 
 /// A set `alive`, for those who fill it without a script.
@@ -185,6 +191,9 @@ impl NodeRules {
         if !self.exits.is_empty() {
             self.guard_exits(&mut script);
         }
+        if self.has_own() {
+            self.leave_answers_to_others(&mut script);
+        }
         script.0
     }
 
@@ -233,6 +242,7 @@ impl NodeRules {
                 Target::Elsewhere { pod } => away.push((*vip, *pod)),
             }
         }
+        here.extend(&self.own);
         hairpins.sort();
         hairpins.dedup();
         here.sort();
@@ -254,6 +264,19 @@ impl NodeRules {
 
     fn egressed(&self) -> Vec<IpAddr> {
         self.egress.values().copied().collect()
+    }
+
+    fn leave_answers_to_others(&self, script: &mut Script) {
+        let table = ANSWERS;
+        script.line(format_args!("add table {table}"));
+        script.line(format_args!("add set {table} own {{ type ipv4_addr; }}"));
+        script.line(format_args!("flush set {table} own"));
+        let hook = "type filter hook input priority 0;";
+        script.line(format_args!("add chain {table} asked {{ {hook} }}"));
+        script.line(format_args!("flush table {table}"));
+        let rule = "arp operation request arp daddr ip @own drop";
+        script.line(format_args!("add rule {table} asked {rule}"));
+        script.elements(table, "own", self.own.iter().filter(|vip| vip.is_ipv4()));
     }
 
     fn guard_exits(&self, script: &mut Script) {

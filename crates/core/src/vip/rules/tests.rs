@@ -80,7 +80,7 @@ fn only_a_refresh_touches_who_is_alive() {
 
 #[test]
 fn a_removal_works_also_when_there_is_nothing() {
-    let [first, second] = removal();
+    let [first, second, third] = removal();
     assert_eq!(
         first,
         "add table inet floe-vip\ndelete table inet floe-vip\n"
@@ -89,6 +89,7 @@ fn a_removal_works_also_when_there_is_nothing() {
         second,
         "add table netdev floe-vip\ndelete table netdev floe-vip\n"
     );
+    assert_eq!(third, "add table arp floe-vip\ndelete table arp floe-vip\n");
 }
 
 #[test]
@@ -206,4 +207,29 @@ fn links_whose_names_are_alike_have_chains_of_their_own() {
         .filter_map(|line| line.split_whitespace().nth(4))
         .collect();
     assert_eq!(chains.len(), 4, "{chains:?}");
+}
+
+#[test]
+fn an_address_of_the_host_is_guarded_and_the_kernel_answers_for_it_on_no_link() {
+    let mut rules = NodeRules::default();
+    rules.add_exit("eth0").unwrap();
+    assert!(!rules.script().contains("table arp"));
+    rules.own(ip("10.9.0.100"));
+    rules.own(ip("fd00:9::100"));
+    let script = rules.script();
+    for line in [
+        "add element inet floe-vip here4 { 10.9.0.100 }",
+        "add element inet floe-vip here6 { fd00:9::100 }",
+        "add element netdev floe-vip known4 { 10.9.0.100 }",
+        "add rule arp floe-vip asked arp operation request arp daddr ip @own drop",
+        "add element arp floe-vip own { 10.9.0.100 }",
+    ] {
+        assert!(script.lines().any(|it| it == line), "{line}: {script}");
+    }
+    // Nothing is rewritten, and nothing is announced before somebody says so.
+    assert!(!script.contains(" held4 { 10.9.0.100"), "{script}");
+    assert!(
+        !script.contains("add element netdev floe-vip announced"),
+        "{script}"
+    );
 }

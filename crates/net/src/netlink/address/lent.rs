@@ -58,4 +58,14 @@ impl Netlink {
         self.socket.tell(request, what)?;
         Ok(true)
     }
+
+    /// The addresses that are lent to a link, by whomever: single ones whose time ends.
+    pub fn lent_addresses(&mut self, link: u32) -> Result<Vec<IpAddr>, NetlinkError> {
+        let all = self.addresses(Some(link))?.into_iter();
+        let lent = all.filter(|it| {
+            let single = it.net.prefix_len() == it.net.max_prefix_len();
+            single && it.is_temporary
+        });
+        Ok(lent.map(|it| it.net.addr()).collect())
+    }
 }

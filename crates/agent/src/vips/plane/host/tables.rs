@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use floe_core::vip::rules::{ANNOUNCEMENTS, NodeRules, TABLE, Target, removal};
+use floe_core::vip::rules::{ANNOUNCEMENTS, ANSWERS, NodeRules, TABLE, Target, removal};
 use floe_net::{
     conntrack,
     netlink::NetlinkError,
@@ -178,7 +178,8 @@ impl Tables {
     }
 
     fn remove(&mut self) -> Result<(), NftError> {
-        for (script, table) in removal().iter().zip([TABLE, ANNOUNCEMENTS]) {
+        let has_own = self.rules.as_ref().is_some_and(NodeRules::has_own);
+        for (script, table) in removal().iter().zip([TABLE, ANNOUNCEMENTS, ANSWERS]) {
             match self.nft.apply(script) {
                 Ok(()) => {}
                 // Without the program nobody has made rules, and without the family nobody
@@ -188,7 +189,9 @@ impl Tables {
                 {
                     debug!(table, %error, "no rules to remove");
                 }
-                Err(NftError::Refused(error)) if self.can_guard == Some(false) => {
+                Err(NftError::Refused(error))
+                    if self.can_guard == Some(false) || table == ANSWERS && !has_own =>
+                {
                     debug!(table, error, "no rules to remove");
                 }
                 Err(error) => return Err(error),
@@ -229,9 +232,11 @@ impl Tables {
     /// What the kernel has, but for what changes by itself.
     fn list(&self) -> Result<Vec<Option<String>>, NftError> {
         let guards = self.can_guard == Some(true);
-        let tables = [TABLE, ANNOUNCEMENTS].into_iter();
+        let has_own = self.rules.as_ref().is_some_and(NodeRules::has_own);
+        let guards = guards.then_some(ANNOUNCEMENTS);
+        let answers = has_own.then_some(ANSWERS);
+        let tables = [Some(TABLE), guards, answers].into_iter().flatten();
         tables
-            .take(1 + usize::from(guards))
             .map(|table| Ok(self.nft.list(table)?.map(|text| lasting(&text))))
             .collect()
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::reclaim::scene::until;
+use crate::{reclaim::scene::until, vips::scene::set_entry};
 
 const VIPS: &str = "/apis/floe.dev/v1alpha1/virtualips";
 
@@ -46,7 +46,9 @@ fn put(server: &Server) {
         "conditions": [condition("True", "Granted", "1 of 1 addresses are granted")],
     });
     let spec = json!({ "addresses": ["10.0.70.7"] });
-    server.put(VIPS, vip("shop", "web", &spec, &held));
+    let web = vip("shop", "web", &spec, &held);
+    set_entry(server, &web);
+    server.put(VIPS, web);
     let idle = json!({
         "addresses": ["10.0.70.8"],
         "conditions": [condition("True", "Granted", "1 of 1 addresses are granted")],
@@ -58,6 +60,7 @@ fn put(server: &Server) {
         &idle,
     );
     object["metadata"]["labels"] = json!({ "floe.dev/claimed-by": "annotation" });
+    set_entry(server, &object);
     server.put(VIPS, object);
     let taken = "10.0.70.7 belongs to VirtualIP shop/web";
     let refused = json!({ "conditions": [condition("False", "AddressTaken", taken)] });
@@ -248,7 +251,7 @@ async fn a_shared_address_is_explained_by_its_holder_and_what_would_move_it() {
     // An address that is no longer granted is not at the holder of the others.
     let mut object = scene.server.object(VIPS, "web").unwrap();
     object["status"]["addresses"] = json!(["10.0.70.6"]);
-    scene.server.put(VIPS, object);
+    set_entry(&scene.server, &object);
     let other = |vip: &floe_api::floe::virtualip::VirtualIP| {
         vip.facts().addresses == ["10.0.70.6".parse::<std::net::IpAddr>().unwrap()]
     };

@@ -133,6 +133,25 @@ fn a_move_that_is_merely_wished_has_time_until_the_holder_is_unfit() {
 }
 
 #[test]
+fn a_wished_successor_may_be_told_before_it_is_told_as_a_candidate() {
+    let (mut desk, held) = holding(&["a1"]);
+    let mut named = held;
+    named.successor = Some(successor("b1", 8, true, "Requested"));
+    let mut named = desk.show(&named);
+    desk.pass_renewing(2_000);
+    assert_eq!(desk.take_write(), None);
+    assert!(desk.holds());
+    named.candidates.push(candidate("b1"));
+    let named = desk.show(&named);
+    assert_eq!(
+        desk.role(),
+        Some(Role::HandedTo(candidate("b1").node_address))
+    );
+    let moved = desk.accept_vip(&named);
+    assert!(moved.is_held_by("b", 8));
+}
+
+#[test]
 fn a_pod_of_the_same_node_gets_the_address_by_one_write() {
     let (mut desk, held) = holding(&["a1", "a2"]);
     unready(&mut desk);

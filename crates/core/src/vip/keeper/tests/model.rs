@@ -44,7 +44,19 @@ fn the_same_holds_when_holders_are_kept_in_registers() {
     for registers in [1, 2] {
         lives_are_calm(Size {
             registers,
-            exactly: None,
+            ..Size::default()
+        });
+    }
+}
+
+/// Somebody names the nodes, and thinks otherwise at any moment (decision 0007).
+#[test]
+fn the_same_holds_when_nodes_themselves_have_addresses() {
+    for registers in [0, 1] {
+        lives_are_calm(Size {
+            registers,
+            on_nodes: true,
+            ..Size::default()
         });
     }
 }
@@ -86,7 +98,7 @@ fn two_nodes_serve_one_address_when_what_the_rules_rest_on_does_not_hold() {
         for (registers, seed) in seeds.into_iter().enumerate() {
             let size = Size {
                 registers,
-                exactly: None,
+                ..Size::default()
             };
             let harms = |seed: &u64| {
                 let life = live(*seed, size, Some(fault), false);
@@ -105,6 +117,7 @@ fn addresses_of_a_dead_node_move_by_a_write_for_each_register_and_heir() {
     let size = |registers| Size {
         exactly: Some((3, 48)),
         registers,
+        on_nodes: false,
     };
     let alone = death(size(0));
     assert_eq!(alone.writes, alone.addresses, "{alone:?}");

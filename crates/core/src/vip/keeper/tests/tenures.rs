@@ -4,6 +4,7 @@ use super::{
     super::{Act, Event, LeaseAnswer},
     desk::{Desk, at, lease, view},
 };
+use crate::vip::Timing;
 
 #[test]
 fn a_free_address_is_taken_in_a_new_term_and_served_until_the_lease_ends() {
@@ -99,6 +100,25 @@ fn a_lease_that_is_lost_does_not_bring_back_a_term() {
         Some(8),
         "7 was used"
     );
+}
+
+#[test]
+fn a_lease_that_is_lost_or_restored_does_not_bring_back_a_term_of_an_earlier_process() {
+    let timing = Timing {
+        first_term: 1_000,
+        ..Timing::default()
+    };
+    for (found, begun) in [
+        (None, 1_000),
+        (Some(lease("5", 40, &[])), 1_000),
+        // Somebody's clock was ahead.
+        (Some(lease("5", 2_000, &[])), 2_001),
+    ] {
+        let mut desk = Desk::with_timing(timing, &[view(None, &["a1"])]);
+        desk.read_own(found.clone());
+        let term = desk.take_renewal().map(|(term, _)| term);
+        assert_eq!(term, Some(begun), "{found:?}");
+    }
 }
 
 #[test]

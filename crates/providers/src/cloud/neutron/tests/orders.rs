@@ -40,6 +40,18 @@ fn port(id: &str, device: &str, owner: &str, ip: &str) -> Value {
         "fixed_ips": [{ "subnet_id": "in", "ip_address": ip }] })
 }
 
+/// The address is on server `s`.
+async fn on_a_server() -> (Fake, Neutron) {
+    let fake = Fake::start().await;
+    let client = client(&fake);
+    let details = json!({ "device_id": "s", "device_owner": "compute:nova" });
+    let mut book = fake.book.lock().unwrap();
+    book.floating_ips = vec![floating_ip(Some("p"), &details)];
+    book.ports = vec![port("p", "s", "compute:nova", "10.0.0.4")];
+    drop(book);
+    (fake, client)
+}
+
 #[tokio::test]
 async fn refusals_are_told_apart_by_their_type() {
     let fake = Fake::start().await;
@@ -102,14 +114,7 @@ async fn a_list_without_details_asks_for_the_ports_once() {
 
 #[tokio::test]
 async fn a_server_is_listed_in_the_form_in_which_it_was_asked_for() {
-    let fake = Fake::start().await;
-    let client = client(&fake);
-    {
-        let mut book = fake.book.lock().unwrap();
-        let details = json!({ "device_id": "s", "device_owner": "compute:nova" });
-        book.floating_ips = vec![floating_ip(Some("p"), &details)];
-        book.ports = vec![port("p", "s", "compute:nova", "10.0.0.4")];
-    }
+    let (fake, client) = on_a_server().await;
     let server = "openstack://one/s";
     // It is there already, so that nothing is changed.
     assert_eq!(client.assign(ip(), server).await.unwrap(), Taken::Done);
@@ -121,17 +126,10 @@ async fn a_server_is_listed_in_the_form_in_which_it_was_asked_for() {
 
 #[tokio::test]
 async fn a_server_is_listed_as_its_node_writes_it() {
-    let fake = Fake::start().await;
-    let client = client(&fake);
-    {
-        let mut book = fake.book.lock().unwrap();
-        let details = json!({ "device_id": "s", "device_owner": "compute:nova" });
-        book.floating_ips = vec![floating_ip(Some("p"), &details)];
-        book.ports = vec![port("p", "s", "compute:nova", "10.0.0.4")];
-    }
+    let (_fake, client) = on_a_server().await;
     for server in ["openstack://one/s", "openstack:///one/s", "openstack:///s"] {
-        client.introduce(server);
-        client.introduce("hcloud://7");
+        client.introduce(server, "n");
+        client.introduce("hcloud://7", "m");
         let listed = client.list().await.unwrap();
         assert_eq!(listed[0].server.as_deref(), Some(server));
     }

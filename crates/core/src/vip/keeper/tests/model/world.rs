@@ -16,6 +16,7 @@ use crate::{
             Act, Event, Keeper, LeaseAnswer, LeaseView, PodView, ReadAnswer, Role, Serving,
             Successor, View, VipAnswer,
         },
+        node_as_pod,
     },
 };
 
@@ -36,6 +37,8 @@ pub struct World {
     pub takes: u64,
     /// What must never be, and was.
     pub violation: Option<String>,
+    /// The node that is named for each address, if addresses are on nodes.
+    named: Vec<Option<usize>>,
     fault: Option<Broken>,
     timing: Timing,
     /// How long the shell of an agent waits for an answer: less than a lease lasts.
@@ -98,6 +101,8 @@ pub struct Size {
     pub exactly: Option<(usize, usize)>,
     /// In how many registers holders are kept; none: each address by itself.
     pub registers: usize,
+    /// Whether addresses are on nodes that somebody names, and not in pods.
+    pub on_nodes: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -218,6 +223,7 @@ impl World {
             tracing: false,
             takes: 0,
             violation: None,
+            named: Vec::new(),
             fault,
             timing,
             patience,
@@ -243,7 +249,10 @@ impl World {
                 between_moves: Duration::from_millis(world.dice.from(0, 2) * 3_000),
                 ..Failover::default()
             };
-            let candidates = world.candidates();
+            if size.on_nodes {
+                world.named.push(Some(index % count));
+            }
+            let candidates = world.candidates(index);
             world.server.create(View {
                 id,
                 version: String::new(),
@@ -285,8 +294,17 @@ impl World {
         (0..self.nodes.len()).filter(serves).collect()
     }
 
-    /// Who could hold by the pods as they are now.
-    pub fn candidates(&self) -> Vec<Candidate> {
+    /// Who could hold by the pods as they are now, or by the node that is named.
+    pub fn candidates(&self, vip: usize) -> Vec<Candidate> {
+        if let Some(named) = self.named.get(vip) {
+            let Some(named) = named else {
+                return Vec::new();
+            };
+            let nodes = 0..self.nodes.len();
+            return nodes
+                .map(|index| named_candidate(index, *named == index))
+                .collect();
+        }
         let mut candidates = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
             for (number, (uid, health)) in node.pods.iter().enumerate() {
@@ -300,7 +318,7 @@ impl World {
 
     /// The controller looks at an object, and writes what follows from it later.
     pub fn control(&mut self, index: usize) {
-        let candidates = self.candidates();
+        let candidates = self.candidates(index);
         let Some(view) = self.server.vips.get(&id(index)) else {
             return;
         };
@@ -318,6 +336,14 @@ impl World {
 
     /// Somebody asks for a move.
     pub fn ask_for_move(&mut self, index: usize) {
+        if index < self.named.len() {
+            // Seldom that nobody has it.
+            let node = self.dice.index(self.nodes.len());
+            self.named[index] = Some(node).filter(|_| self.dice.percent(85));
+            let named = self.named[index];
+            self.note(|| format!("node {named:?} is named for {index}"));
+            return self.control(index);
+        }
         let Some(view) = self.server.vips.get(&id(index)).cloned() else {
             return;
         };
@@ -415,6 +441,9 @@ impl World {
 
     /// All faults are over.
     pub fn heal(&mut self) {
+        for named in &mut self.named {
+            named.get_or_insert(0);
+        }
         self.rough = false;
         self.server_away = 0;
         self.cuts.clear();
@@ -946,6 +975,16 @@ impl World {
         let node = &mut self.nodes[node];
         let is_same = node.births == birth;
         node.agent.as_mut().filter(|_| is_same)
+    }
+}
+
+/// A node itself, or one that may be named next.
+fn named_candidate(node: usize, is_named: bool) -> Candidate {
+    let name = node_as_pod(&format!("node-{node}"));
+    let mode = if is_named { Mode::Node } else { Mode::Standby };
+    Candidate {
+        mode,
+        ..candidate(node, 0, &name)
     }
 }
 
