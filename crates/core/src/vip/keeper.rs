@@ -74,6 +74,10 @@ mod view;
 /// How long a node does not take what it could not serve.
 const UNABLE: Duration = Duration::from_secs(30);
 
+/// The same for one that was only about to be prepared: nobody has missed anything, and what
+/// it lacked, such as an answer of the runtime, may be there a moment later.
+const UNPREPARED: Duration = Duration::from_secs(2);
+
 /// The part of an agent that decides about shared addresses.
 #[derive(Debug)]
 pub struct Keeper {
@@ -171,7 +175,10 @@ impl Keeper {
             Event::NodeUp(node) => self.rivals.is_down(&node, false, now),
             Event::CannotServe(id) => {
                 if let Some(entry) = self.entries.get_mut(&id) {
-                    entry.unable = Some(now.after(UNABLE));
+                    let holder = entry.view.holder.as_ref();
+                    let by_another = holder.is_some_and(|it| it.candidate.node != self.me);
+                    let pause = if by_another { UNPREPARED } else { UNABLE };
+                    entry.unable = Some(now.after(pause));
                 }
             }
             Event::Served(number) => self.kernel.done(number),

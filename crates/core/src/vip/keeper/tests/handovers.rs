@@ -91,6 +91,25 @@ fn a_successor_prepares_and_says_so_but_serves_only_what_it_was_given() {
 }
 
 #[test]
+fn a_successor_that_could_not_prepare_tries_again_while_it_is_waited_for() {
+    let mut named = view(Some("b1"), &["a1", "b1"]);
+    named.successor = Some(successor("a1", 0, false, "Requested"));
+    let mut desk = Desk::started(
+        std::slice::from_ref(&named),
+        &[("b", lease("5", 7, &["a"]))],
+    );
+    desk.quick_kernel = false;
+    desk.read_own(Some(lease("1", 3, &[])));
+    desk.renew();
+    desk.tell(Event::CannotServe(named.id.clone()));
+    assert_eq!(desk.role(), Some(Role::Away(candidate("b1").addresses)));
+    desk.pass(1_900);
+    assert_eq!(desk.role(), Some(Role::Away(candidate("b1").addresses)));
+    desk.pass(100);
+    assert_eq!(desk.role(), Some(Role::Prepared(candidate("a1"))));
+}
+
+#[test]
 fn who_is_not_prepared_in_a_second_is_passed_over() {
     let (mut desk, held) = holding(&["a1", "b1", "c1"]);
     unready(&mut desk);
