@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
+use floe_api::floe::register::{VirtualIPRegister, name_for};
 use floe_api::floe::virtualip::{Holding, VirtualIP};
 use floe_core::announce::{Mac, arp, ndp};
 use floe_net::netlink::Netlink;
@@ -22,7 +23,6 @@ use kube::ResourceExt;
 use kube::api::{Api, WatchEvent, WatchParams};
 use tokio::time::{sleep, timeout};
 
-use super::ground::status;
 use super::judge::{Learnt, Sighting, judge, sighting};
 use crate::LIMIT;
 use crate::underlay::hardware;
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A look at the wire under way. All the time the outside host asks where the addresses are,
 /// so that whoever would answer does.
 pub struct Wire {
-    vips: Api<VirtualIP>,
+    registers: Api<VirtualIPRegister>,
     subjects: Vec<Subject>,
     capture: Capture,
     outside: HostRef,
@@ -52,8 +52,16 @@ pub struct Wire {
 /// An address, the object that it belongs to, and who had it when.
 struct Subject {
     ip: IpAddr,
-    object: String,
+    object: Object,
     holdings: Holdings,
+}
+
+/// An object, by its uid, and the register that says who has it: its status shows that only
+/// a moment later.
+#[derive(Clone)]
+struct Object {
+    uid: String,
+    register: String,
 }
 
 type Holdings = Arc<Mutex<Vec<Learnt>>>;
@@ -74,18 +82,24 @@ impl Wire {
         let switch = cluster.host(CONTROL_PLANE).await?;
         let capture = switch.capture_with_times("br0", FILTER)?;
         let vips = namespace.api::<VirtualIP>();
+        let registers: Api<VirtualIPRegister> = Api::all(cluster.client().await?);
         let (mut subjects, mut looks) = (Vec::new(), Vec::new());
-        for (object, ips) in objects {
+        for (name, ips) in objects {
             let holdings = Holdings::default();
-            let first = vips.get(object).await?;
-            note(&first, &holdings)?;
+            let uid = vips.get(name).await?.uid().context("it has a uid")?;
+            let object = Object {
+                register: name_for(&uid),
+                uid,
+            };
+            let first = registers.get(&object.register).await?;
+            object.note(&first, &holdings)?;
             let version = first.resource_version();
-            let (vips, name, learnt) = (vips.clone(), (*object).to_owned(), Arc::clone(&holdings));
-            looks.push(tokio::spawn(follow(vips, name, version, learnt)));
+            let (all, it, learnt) = (registers.clone(), object.clone(), Arc::clone(&holdings));
+            looks.push(tokio::spawn(follow(all, it, version, learnt)));
             for ip in *ips {
                 subjects.push(Subject {
                     ip: ip.parse()?,
-                    object: (*object).to_owned(),
+                    object: object.clone(),
                     holdings: Arc::clone(&holdings),
                 });
             }
@@ -95,7 +109,7 @@ impl Wire {
         let outside = cluster.outside().await?;
         let asks = ask(&outside, ips, Arc::clone(&stop))?;
         Ok(Self {
-            vips,
+            registers,
             subjects,
             capture,
             outside,
@@ -144,9 +158,10 @@ impl Wire {
         let lines = self.capture.packets();
         // Whoever was heard up to now has been written down before.
         for subject in &self.subjects {
-            let what = format!("all holders of {} are learnt", subject.object);
+            let what = format!("all holders of {} are learnt", subject.ip);
+            let object = &subject.object;
             wait::until(&what, LIMIT, async || {
-                let now = place(&self.vips.get(&subject.object).await?)?;
+                let now = object.place(&self.registers.get(&object.register).await?)?;
                 let learnt = lock(&subject.holdings).last().cloned();
                 Ok(learnt.is_some_and(|it| it.mac == now).then_some(()))
             })
@@ -189,9 +204,24 @@ pub fn mac_of(node: &str) -> Result<String> {
     Ok(seat.with_context(|| format!("no seat {node}"))?.mac())
 }
 
-/// Where an object is on the wire.
-fn place(vip: &VirtualIP) -> Result<Option<String>> {
-    status(vip).holder.as_ref().map(speaker).transpose()
+impl Object {
+    /// Where it is on the wire.
+    fn place(&self, register: &VirtualIPRegister) -> Result<Option<String>> {
+        let entry = register.entries.get(&self.uid);
+        let holder = entry.and_then(|it| it.holder.as_ref());
+        holder.map(speaker).transpose()
+    }
+
+    /// Notes who has it, if that has changed.
+    fn note(&self, register: &VirtualIPRegister, holdings: &Holdings) -> Result<()> {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let mac = self.place(register)?;
+        let mut holdings = lock(holdings);
+        if holdings.last().map(|it| &it.mac) != Some(&mac) {
+            holdings.push(Learnt { at, mac });
+        }
+        Ok(())
+    }
 }
 
 /// Who speaks for a holder: its node, or the pod itself, if it has the addresses.
@@ -204,17 +234,17 @@ fn speaker(holder: &Holding) -> Result<String> {
     hardware(&own.to_string())
 }
 
-/// Follows an object for ever, and notes each holder.
+/// Follows the register of an object for ever, and notes each holder.
 async fn follow(
-    vips: Api<VirtualIP>,
-    name: String,
+    registers: Api<VirtualIPRegister>,
+    object: Object,
     mut version: Option<String>,
     holdings: Holdings,
 ) {
     loop {
         // While nobody answers nobody can write, either. What was written before is told
         // when somebody does: nothing is left out.
-        let followed = follow_once(&vips, &name, &mut version, &holdings).await;
+        let followed = follow_once(&registers, &object, &mut version, &holdings).await;
         if followed.is_err_and(|error| is_too_old(&error)) {
             version = None;
         }
@@ -223,27 +253,28 @@ async fn follow(
 }
 
 async fn follow_once(
-    vips: &Api<VirtualIP>,
-    name: &str,
+    registers: &Api<VirtualIPRegister>,
+    object: &Object,
     version: &mut Option<String>,
     holdings: &Holdings,
 ) -> Result<()> {
+    let name = &object.register;
     let from = if let Some(version) = version {
         version.clone()
     } else {
-        let vip = timeout(PATIENCE, vips.get(name)).await??;
-        note(&vip, holdings)?;
-        vip.resource_version().context("it has a version")?
+        let register = timeout(PATIENCE, registers.get(name)).await??;
+        object.note(&register, holdings)?;
+        register.resource_version().context("it has a version")?
     };
     *version = Some(from.clone());
     let only = WatchParams::default().fields(&format!("metadata.name={name}"));
-    let events = timeout(PATIENCE, vips.watch(&only, &from)).await??;
+    let events = timeout(PATIENCE, registers.watch(&only, &from)).await??;
     let mut events = events.boxed();
     while let Some(event) = timeout(PATIENCE, events.try_next()).await?? {
         match event {
-            WatchEvent::Added(vip) | WatchEvent::Modified(vip) => {
-                note(&vip, holdings)?;
-                *version = vip.resource_version();
+            WatchEvent::Added(register) | WatchEvent::Modified(register) => {
+                object.note(&register, holdings)?;
+                *version = register.resource_version();
             }
             WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
             // What it knew last is too old.
@@ -256,17 +287,6 @@ async fn follow_once(
 /// Whether the API server does not remember what came after a version.
 fn is_too_old(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(it)) if it.code == 410)
-}
-
-/// Notes who has an object, if that has changed.
-fn note(vip: &VirtualIP, holdings: &Holdings) -> Result<()> {
-    let at = SystemTime::now().duration_since(UNIX_EPOCH)?;
-    let mac = place(vip)?;
-    let mut holdings = lock(holdings);
-    if holdings.last().map(|it| &it.mac) != Some(&mac) {
-        holdings.push(Learnt { at, mac });
-    }
-    Ok(())
 }
 
 /// Asks from a host all the time where addresses are.

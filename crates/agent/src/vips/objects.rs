@@ -39,6 +39,7 @@ fn view(vip: &VirtualIP, version: &str) -> View {
     View {
         id: vip.id(),
         version: version.to_owned(),
+        born: (vip.metadata.creation_timestamp.as_ref()).map_or(0, |it| it.0.as_second()),
         addresses: status.addresses,
         holder: status.holder.map(|it| Holding {
             term: it.term,

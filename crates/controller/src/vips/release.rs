@@ -8,7 +8,8 @@
 //!
 //! An address that a `VirtualIP` loses while its holder goes on with others is never
 //! acknowledged. It is let go when the addresses have moved since, for whoever took
-//! them saw an entry without it; at the latest after [`LIMIT`].
+//! them saw an entry without it; at the latest after [`LIMIT`]. Of an object that is to go no
+//! limit frees anything: its holder has to say so, or to be silent.
 
 use std::{
     collections::BTreeMap,
@@ -27,8 +28,9 @@ use tracing::info;
 
 use super::server::{Failure, Server, Tenure, silence};
 
-/// After so long an address is freed whatever its holder does. By then a watch that is
-/// silent has been opened anew, so a node that lives has seen that it has lost it.
+/// After so long an address that an object has lost is freed whatever its holder does. By
+/// then a watch that is silent has been opened anew, so a node that lives has seen that it has
+/// lost it. A holder that has not let go of a whole object is told of.
 pub const LIMIT: Duration = Duration::from_mins(10);
 
 /// Whom is waited for, and since when.
@@ -46,6 +48,8 @@ struct Waiting {
     outdated: Option<Instant>,
     /// What was found, should what follows have to be tried again.
     found: Option<Release>,
+    /// Whether it was said that it takes too long.
+    is_told: bool,
 }
 
 /// A holder, as long as it is the same one in the same term.
@@ -61,7 +65,7 @@ struct Tenant {
 pub enum Release {
     /// It has.
     Done,
-    /// It has not, and time is up.
+    /// It has not, and time is up. Of a whole object this is said once.
     Overdue,
     /// It has not.
     NotYet,
@@ -122,8 +126,9 @@ impl Releases {
             seen: None,
             outdated: None,
             found: None,
+            is_told: false,
         };
-        let before = self.change(|all| {
+        let (before, is_overdue) = self.change(|all| {
             let waiting = all.entry(key.clone()).or_insert_with(|| fresh.clone());
             if waiting.holder != holder {
                 // Counted on from the beginning, but the lease is another one.
@@ -132,10 +137,13 @@ impl Releases {
                 waiting.outdated = None;
                 waiting.found = waiting.found.or(ip.map(|_| Release::Done));
             }
-            if now.duration_since(waiting.since) >= LIMIT {
+            let is_late = now.duration_since(waiting.since) >= LIMIT;
+            if is_late && ip.is_some() {
                 waiting.found.get_or_insert(Release::Overdue);
             }
-            waiting.clone()
+            let was_told = waiting.is_told;
+            waiting.is_told |= is_late;
+            (waiting.clone(), is_late && !was_told)
         });
         if let Some(found) = before.found {
             return Ok(found);
@@ -157,7 +165,11 @@ impl Releases {
             }
         });
         if !is_over {
-            return Ok(Release::NotYet);
+            return Ok(if is_overdue {
+                Release::Overdue
+            } else {
+                Release::NotYet
+            });
         }
         let status = vip.status.as_ref();
         let from = status.and_then(|it| it.holder.as_ref()).map(|it| &it.pod);

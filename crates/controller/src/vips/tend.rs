@@ -100,7 +100,9 @@ impl Steward {
             self.take(id, ip).await?;
         }
         let (pods, refusal) = pods(vip, sight);
-        let accepted = accepted(&grant, refusal);
+        let is_new = self.vips.entry(id).is_none();
+        let remains = self.remains(&grant, is_new);
+        let accepted = remains.clone().unwrap_or_else(|| accepted(&grant, refusal));
         let now = Timestamp::now();
         let candidates = self.candidates(id, vip, &grant.addresses, &pods, sight, now);
         let mood = Mood {
@@ -112,12 +114,16 @@ impl Steward {
         if plan.successor.is_some() {
             self.planned(id);
         }
+        let is_held_elsewhere = remains.is_some();
         let wanted = Wanted {
-            addresses: grant.addresses.clone(),
+            addresses: if is_held_elsewhere {
+                Vec::new()
+            } else {
+                grant.addresses.clone()
+            },
             candidates: candidates.fit,
             accepted: Some(accepted.clone()),
         };
-        let is_new = self.vips.entry(id).is_none();
         let entry = status::entry_patch(&current, &wanted, is_new);
         let is_entered = entry.is_some();
         if let Some(entry) = entry {
@@ -145,7 +151,7 @@ impl Steward {
             current = self.answer(id, current, wish).await?;
         }
         let released = self.let_go(id, &current, &grant).await?;
-        let waits = plan.waits || candidates.waits || behind;
+        let waits = plan.waits || candidates.waits || behind || is_held_elsewhere;
         Ok(if waits { Left::Later } else { released })
     }
 
@@ -193,20 +199,47 @@ impl Steward {
         })
     }
 
-    /// Sees to it that an object with records cannot go before they are free.
+    /// Sees to it that an object with addresses cannot go before they are free, also when
+    /// somebody has taken the finalizer off, as whoever replaces the whole object does.
     async fn guard(
         &self,
         id: &VipId,
         vip: &VirtualIP,
         grant: &Grant,
     ) -> Result<VirtualIP, Failure> {
-        if grant.missing.is_empty() || is_guarded(vip) {
+        let has_nothing = grant.addresses.is_empty() && self.vips.entry(id).is_none();
+        if has_nothing || is_guarded(vip) {
             return Ok(vip.clone());
         }
         let mut finalizers = vip.metadata.finalizers.clone().unwrap_or_default();
         finalizers.push(FINALIZER.to_owned());
         let metadata = json!({ "finalizers": finalizers });
         self.server.patch(id, vip, metadata).await
+    }
+
+    /// What keeps a new object from its addresses: an object that went without letting go of
+    /// them, and whose holder may still speak for them. Its entry is taken out when it is sure
+    /// to be silent.
+    fn remains(&self, grant: &Grant, is_new: bool) -> Option<Accepted> {
+        if !is_new || grant.addresses.is_empty() {
+            return None;
+        }
+        let lost = self.vips.lost();
+        let held = lost.values().find_map(|entry| {
+            let mut its = entry.addresses.iter();
+            let ip = its.find(|ip| grant.addresses.contains(ip))?;
+            Some((*ip, &entry.vip, entry.holder.as_ref()?))
+        });
+        let (ip, vip, holder) = held?;
+        Some(Accepted {
+            all: false,
+            reason: "AddressStillHeld",
+            message: format!(
+                "{ip} was held by node {} for VirtualIP {vip}, which went without letting go of \
+                 it; it is free once that node is sure to be silent, within 7 minutes",
+                holder.node
+            ),
+        })
     }
 
     async fn take(&self, id: &VipId, ip: IpAddr) -> Result<(), TendError> {
@@ -301,7 +334,9 @@ impl Steward {
                 left = Left::Later;
                 continue;
             }
-            self.tell_overdue(vip, release);
+            if release == Release::Overdue {
+                self.tell_overdue(vip, &format!("{ip} is freed all the same"));
+            }
             self.free(id, |record| record.ip == ip).await?;
         }
         Ok(left)
@@ -323,11 +358,15 @@ impl Steward {
         let release = self.releases.of_all(id, &current, &self.server).await?;
         match release {
             Release::NotYet => return Ok(Left::Later),
+            // A node that renews its lease may speak for them, however long it takes.
+            Release::Overdue => {
+                self.tell_overdue(&current, "it keeps them: restart its agent");
+                return Ok(Left::Later);
+            }
             // Its holder was taken out just now: the watch brings the new version.
             Release::Done if is_held(&current) => return Ok(Left::Later),
-            Release::Done | Release::Overdue => {}
+            Release::Done => {}
         }
-        self.tell_overdue(&current, release);
         // Whoever has an old view of the register is refused here, before anything is freed.
         self.server.enter(id, &current, Value::Null).await?;
         self.free(id, |_| true).await?;
@@ -359,17 +398,14 @@ impl Steward {
         Ok(())
     }
 
-    fn tell_overdue(&self, vip: &VirtualIP, release: Release) {
-        if release != Release::Overdue {
-            return;
-        }
+    fn tell_overdue(&self, vip: &VirtualIP, outcome: &str) {
         let holder = vip.status.as_ref().and_then(|it| it.holder.as_ref());
         let node = holder.map(|it| it.node.as_str()).unwrap_or_default();
         let words = format!(
-            "node {node} did not let go of the addresses within {} min; they are freed all the same",
+            "node {node} has not let go for {} min; {outcome}",
             LIMIT.as_secs() / 60,
         );
-        self.teller.about(vip, "ReleaseForced", "Release", words);
+        self.teller.about(vip, "ReleaseOverdue", "Release", words);
     }
 
     /// Whether no move was planned lately: one that came to nothing is not planned again

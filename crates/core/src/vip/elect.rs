@@ -34,9 +34,9 @@ pub struct Vacant<'a> {
     /// preferred one comes before it by now: whoever carries out a plan must not find
     /// that what others do for their part of it has changed its own.
     pub first: Option<&'a str>,
-    /// When it became vacant, in a count that is the same for everybody: what comes later
-    /// changes nothing for what came before.
-    pub turn: (usize, &'a str),
+    /// Its place among all, which is the same for everybody: what comes later changes nothing
+    /// for what came before.
+    pub turn: i64,
 }
 
 impl<'a> Vacant<'a> {

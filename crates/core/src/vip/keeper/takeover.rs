@@ -97,9 +97,7 @@ pub(super) fn plan<'a>(
             candidates: candidates.collect(),
             preferred: &entry.view.failover.preferred,
             first: entry.planned.as_deref(),
-            // Versions count up. Neighbours in a register have one, whatever was written last:
-            // then their names decide.
-            turn: (entry.view.version.len(), &entry.view.version),
+            turn: entry.view.born,
         };
         vacant.insert(id, one);
     }

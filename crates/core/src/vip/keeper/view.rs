@@ -14,6 +14,9 @@ pub struct View {
     pub id: VipId,
     /// The version of what keeps its holder; writes are made on it.
     pub version: String,
+    /// When it was made, in seconds: the same for whoever looks, and whatever happens. Those
+    /// that were made earlier come first where many are spread.
+    pub born: i64,
     /// The addresses that are granted; without any there is nothing to hold.
     pub addresses: Vec<IpAddr>,
     /// Who has them.

@@ -103,6 +103,7 @@ impl Crowd {
         let mut view = view(None, &["a1", "b1", "c1"]);
         view.id = id(&format!("v{number}"));
         view.moves = 0;
+        view.born = i64::try_from(self.now / 1_000).unwrap();
         self.server.create(view);
     }
 

@@ -265,6 +265,7 @@ pub fn view(holder: Option<&str>, candidates: &[&str]) -> View {
     View {
         id: id("v"),
         version: "1".to_owned(),
+        born: 0,
         addresses: vec![IpAddr::from([10, 0, 0, 1])],
         holder,
         successor: None,

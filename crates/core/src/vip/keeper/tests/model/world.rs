@@ -256,6 +256,7 @@ impl World {
             world.server.create(View {
                 id,
                 version: String::new(),
+                born: 0,
                 addresses: vec![address],
                 holder: None,
                 successor: None,
