@@ -171,7 +171,7 @@ pub async fn served(
 ) -> Result<VirtualIP> {
     let outside = namespace.cluster().outside().await?;
     let vips = namespace.api::<VirtualIP>();
-    wait::until(&format!("{name} answers"), LIMIT, async || {
+    until(namespace, &format!("{name} answers"), async || {
         let vip = vips.get(name).await?;
         let (status, holder) = (status(&vip), holder(&vip)?);
         ensure!(wanted(&vip), "it is {}", words(&vip));
@@ -192,6 +192,22 @@ pub async fn served(
         Ok(Some(vip))
     })
     .await
+}
+
+/// Waits for a condition; when it does not come, agents tell what they said last.
+pub async fn until<T>(
+    namespace: &TestNamespace<'_>,
+    what: &str,
+    probe: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let outcome = wait::until(what, LIMIT, probe).await;
+    outcome.map_err(|why| {
+        let place = ["--namespace", floe::NAMESPACE, "--selector", agent::AGENT];
+        let logs = ["logs", "--prefix", "--tail=15"];
+        let said = namespace.kubectl(&[&logs[..], &place].concat());
+        let said = said.unwrap_or_else(|error| format!("{error:#}"));
+        why.context(format!("agents said last:\n{said}"))
+    })
 }
 
 /// Waits until an object has moved away from a pod for this reason and answers there, and
@@ -247,7 +263,7 @@ pub async fn seen(
     wanted: impl Fn(&VirtualIP) -> bool,
 ) -> Result<VirtualIP> {
     let vips = namespace.api::<VirtualIP>();
-    wait::until(&format!("{name} {what}"), LIMIT, async || {
+    until(namespace, &format!("{name} {what}"), async || {
         let vip = vips.get(name).await?;
         ensure!(wanted(&vip), "it is {}", words(&vip));
         Ok(Some(vip))

@@ -8,14 +8,14 @@ use std::net::{IpAddr, SocketAddr};
 use anyhow::{Context, Result, ensure};
 use floe_api::floe::virtualip::{Holding, VirtualIP};
 use floe_net::conntrack;
+use floe_testbed::cluster::Cluster;
 use floe_testbed::cluster::namespace::TestNamespace;
-use floe_testbed::cluster::{Cluster, wait};
 use floe_testbed::host::HostRef;
 use kube::ResourceExt;
 use serde_json::json;
 
 use super::ground::{
-    NODES_OF_PODS, claim, holder, pings, seen, served, status, three, together, web, webs,
+    NODES_OF_PODS, claim, holder, pings, seen, served, status, three, together, until, web, webs,
 };
 use super::raw::{self, Echo, PROTOCOLS};
 use crate::LIMIT;
@@ -153,7 +153,8 @@ async fn an_address_of_no_interface_works_inside_of_the_cluster_and_says_so() ->
     let vips = namespace.api::<VirtualIP>();
     for place in places {
         // An agent elsewhere may hear of the holder a moment later than this test.
-        wait::until(&format!("{} reaches {IP}", place.name), LIMIT, async || {
+        let what = format!("{} reaches {IP}", place.name);
+        until(&namespace, &what, async || {
             let holder = holder(&vips.get(IP).await?)?.pod;
             let answer = get(&place, SocketAddr::new(IP.parse()?, 80))?;
             ensure!(answer.contains(&format!("pod={holder} ")), "{answer:?}");
