@@ -8,6 +8,7 @@ mod check;
 mod group;
 mod libtest;
 mod report;
+mod rights;
 mod unit;
 
 use std::io::Write;

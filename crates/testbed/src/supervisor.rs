@@ -29,7 +29,7 @@ use crate::registry;
 pub mod addresses;
 mod bootstrap;
 mod catalog;
-mod control_plane;
+pub mod control_plane;
 pub mod door;
 pub mod fake_nodes;
 mod gate;
@@ -179,6 +179,7 @@ impl Supervisor {
             &self.kubernetes,
             &self.pki,
             &self.paths.config(),
+            &self.paths.audit(),
             &self.etcd_disk(),
         )?;
         self.start(CONTROL_PLANE, "etcd", commands.etcd)?;

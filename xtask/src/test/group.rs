@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use floe_testbed::cache::Lock;
@@ -20,6 +20,7 @@ use floe_testbed::schemathesis;
 use super::build::{self, Binary};
 use super::libtest::{self, Selection};
 use super::report::{Row, Tally};
+use super::rights::{self, Requests};
 use super::unit::count;
 use super::{Part, Settings};
 use crate::child::{Children, Interrupted};
@@ -171,8 +172,9 @@ impl Group {
         settings: &Settings,
         binaries: &[Binary],
     ) -> Result<Row> {
-        let started = Instant::now();
+        let (started, since) = (Instant::now(), SystemTime::now());
         let mut row = Row::new(self.name);
+        let mut requests = Requests::default();
         let mut selected = Vec::new();
         for run in self.runs(settings.filter.as_deref()) {
             let Run {
@@ -211,6 +213,22 @@ impl Group {
                         row.absorb(ended)?;
                         let gone = self.wait_for_the_end_of_clusters(children).await;
                         row.absorb(gone)?;
+                        for name in self.clusters {
+                            row.absorb(requests.read(name, since))?;
+                        }
+                    }
+                    if !self.clusters.is_empty() {
+                        let is_whole = settings.filter.is_none();
+                        match judge_rights(&requests, is_whole) {
+                            Ok(wrong) if wrong.is_empty() => row.add(Tally::PASSED),
+                            Ok(wrong) => {
+                                row.add(Tally::FAILED);
+                                for it in wrong {
+                                    row.note(it);
+                                }
+                            }
+                            Err(error) => row.absorb(Err(error))?,
+                        }
                     }
                     if row.tally.failed == 0 {
                         step.done();
@@ -280,6 +298,19 @@ impl Group {
         }
         Ok(())
     }
+}
+
+/// Counts as a test whether floe was refused nothing and, if everything has run, has used every
+/// right that it is granted.
+fn judge_rights(requests: &Requests, is_whole: bool) -> Result<Vec<String>> {
+    let verdict = requests.judge(&rights::grants()?);
+    let refused = verdict.refused.into_iter();
+    let mut wrong: Vec<String> = refused.map(|it| format!("refused: {it}")).collect();
+    if is_whole {
+        let unused = verdict.unused.into_iter();
+        wrong.extend(unused.map(|it| format!("granted, and never used: {it}")));
+    }
+    Ok(wrong)
 }
 
 impl Target {

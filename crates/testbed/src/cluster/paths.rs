@@ -82,6 +82,12 @@ impl Paths {
             .join(format!("{}.log", program.program))
     }
 
+    /// What floe's accounts asked of the API server, and what came of it: an event of
+    /// `audit.k8s.io` in each line.
+    pub fn audit(&self) -> PathBuf {
+        self.logs().join("audit.log")
+    }
+
     /// What the supervisor itself wrote.
     pub fn supervisor_log(&self) -> PathBuf {
         self.root.join("supervisor.log")

@@ -13,6 +13,14 @@ use super::pki::Pki;
 use crate::cluster::spec::ClusterSpec;
 use crate::kubernetes::{self, Program, Programs};
 
+/// The accounts by which floe's programs ask the API server, also where FLIPOP's users
+/// install it.
+pub const ACCOUNTS: [&str; 3] = [
+    "system:serviceaccount:kube-system:floe-controller",
+    "system:serviceaccount:kube-system:floe-agent",
+    "system:serviceaccount:flipop:flipop",
+];
+
 /// The commands of the control plane, by name.
 pub struct ControlPlane {
     /// The store.
@@ -34,6 +42,7 @@ impl ControlPlane {
         programs: &Programs,
         pki: &Pki,
         config: &Path,
+        audit: &Path,
         etcd_disk: &Path,
     ) -> Result<Self> {
         pki.serve_api()?;
@@ -54,13 +63,15 @@ impl ControlPlane {
             &scheduler,
             scheduler_settings(spec, &kubeconfig("kube-scheduler")?),
         )?;
+        let policy = config.join("audit.yaml");
+        fs::write(&policy, audit_policy())?;
         let proxy = config.join("proxy.yaml");
         // The proxy wants to be somebody's: any node will do, since it only
         // decides for which address node ports are opened.
         fs::write(&proxy, proxy_settings(&kubeconfig("kube-proxy")?, "node-1"))?;
         Ok(Self {
             etcd: etcd(etcd_disk)?,
-            api_server: api_server(programs, pki),
+            api_server: api_server(programs, pki, &policy, audit),
             controller_manager: command(
                 programs.path(Program::ControllerManager),
                 &[
@@ -128,7 +139,17 @@ fn etcd(disk: &Path) -> Result<Vec<String>> {
     ))
 }
 
-fn api_server(programs: &Programs, pki: &Pki) -> Vec<String> {
+/// What floe's accounts ask for, of all others nothing.
+fn audit_policy() -> String {
+    json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{ "level": "Metadata", "users": ACCOUNTS }, { "level": "None" }],
+    })
+    .to_string()
+}
+
+fn api_server(programs: &Programs, pki: &Pki, policy: &Path, audit: &Path) -> Vec<String> {
     let file = |name: &str| pki.file(name).display().to_string();
     command(
         programs.path(Program::ApiServer),
@@ -143,6 +164,8 @@ fn api_server(programs: &Programs, pki: &Pki) -> Vec<String> {
             "--authorization-mode=Node,RBAC".to_owned(),
             "--enable-admission-plugins=NodeRestriction".to_owned(),
             "--allow-privileged=true".to_owned(),
+            format!("--audit-policy-file={}", policy.display()),
+            format!("--audit-log-path={}", audit.display()),
             format!("--client-ca-file={}", pki.authority().display()),
             format!("--tls-cert-file={}", file("apiserver.crt")),
             format!("--tls-private-key-file={}", file("apiserver.key")),
