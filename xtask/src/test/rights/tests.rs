@@ -48,6 +48,7 @@ fn what_is_refused_and_what_is_never_used_is_found() {
         event("update", &lease("other"), "allow"),
         event("create", binding, "allow"),
         event("delete", &lease("mine"), "forbid"),
+        event("get", &lease("mine"), "forbid"),
         "{ cut off".to_owned(),
     ];
     requests.take_in(&lines.join("\n"));
