@@ -4,6 +4,7 @@
 use std::{
     fs,
     net::Ipv4Addr,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -57,9 +58,10 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
     fs::write(&kubeconfig, way_to(port))?;
     let router = Router::new().fallback(answer).with_state(server.clone());
     let serving = tokio::spawn(async move { axum::serve(listener, router).await });
-    let controller = Controller::start(Start {
+    let log = folder.path().join("floe-controller.log");
+    let start = Start {
         kubeconfig: &kubeconfig,
-        log: &folder.path().join("floe-controller.log"),
+        log: &log,
         addresses: json!([]),
         api: Api::Open,
         arguments: &["--float-ips=false"],
@@ -67,10 +69,16 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
             ("HCLOUD_TOKEN", "bench".to_owned()),
             ("HCLOUD_ENDPOINT", cloud.endpoint()),
         ],
-    })
-    .await?;
+    };
+    let measured = play(&server, &cloud, start, size).await;
+    serving.abort();
+    measured.with_context(|| format!("the controller said last:\n{}", end_of(&log)))
+}
+
+async fn play(server: &Mock, cloud: &Cloud, start: Start<'_>, size: Size) -> Result<Vec<Row>> {
+    let controller = Controller::start(start).await?;
     let started = Instant::now();
-    until(|| active(&server) == size.pools * PER_POOL).await?;
+    until(|| active(server) == size.pools * PER_POOL).await?;
     let took = Figure::Seconds(started.elapsed().as_secs_f64());
     let mut rows = vec![Row::new(
         "the controller: until all addresses are active",
@@ -84,11 +92,18 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
         Wanted::Nothing,
     );
     rows.push(row.against(Figure::Bytes(most)));
-    rows.extend(idle(&server, &cloud).await);
-    rows.extend(events(&server, &cloud, &controller, size).await?);
+    rows.extend(idle(server, cloud).await);
+    rows.extend(events(server, cloud, &controller, size).await?);
     controller.stop().await?;
-    serving.abort();
     Ok(rows)
+}
+
+/// The last lines of a log.
+fn end_of(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.len().saturating_sub(20);
+    lines[last..].join("\n")
 }
 
 /// What is asked when nothing happens.
