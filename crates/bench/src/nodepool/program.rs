@@ -36,6 +36,12 @@ const LIMIT: Duration = Duration::from_mins(2);
 /// How many events are measured: each takes seconds.
 const EVENTS: u32 = 20;
 
+/// How long nothing is asked before it counts as settled.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// The addresses of a page of Hetzner's lists.
+const PER_PAGE: usize = 50;
+
 /// How long nothing happens, to see what is asked then.
 const IDLE: Duration = Duration::from_mins(1);
 
@@ -92,7 +98,8 @@ async fn play(server: &Mock, cloud: &Cloud, start: Start<'_>, size: Size) -> Res
         Wanted::Nothing,
     );
     rows.push(row.against(Figure::Bytes(most)));
-    rows.extend(idle(server, cloud).await);
+    settle(server).await?;
+    rows.extend(idle(server, cloud, size).await);
     rows.extend(events(server, cloud, &controller, size).await?);
     controller.stop().await?;
     Ok(rows)
@@ -106,12 +113,35 @@ fn end_of(log: &Path) -> String {
     lines[last..].join("\n")
 }
 
+/// Waits until nothing is asked for a while: nodes are still annotated when all addresses
+/// are active.
+async fn settle(server: &Mock) -> Result<()> {
+    let deadline = Instant::now() + LIMIT;
+    // Whether the API server is there is asked all the time.
+    let asked = || {
+        let state = server.state();
+        let calls = state.calls.iter();
+        calls.filter(|it| !it.ends_with("/version")).count()
+    };
+    let mut last = (asked(), Instant::now());
+    while last.1.elapsed() < QUIET {
+        ensure!(Instant::now() < deadline, "it never rests");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = asked();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+    }
+    Ok(())
+}
+
 /// What is asked when nothing happens.
-async fn idle(server: &Mock, cloud: &Cloud) -> [Row; 2] {
+async fn idle(server: &Mock, cloud: &Cloud, size: Size) -> [Row; 2] {
     let (requests, calls) = (requests(server), cloud.calls());
     tokio::time::sleep(IDLE).await;
     let requests = count(self::requests(server) - requests);
     let calls = count(cloud.calls() - calls);
+    let pages = (size.pools * PER_POOL).div_ceil(PER_PAGE);
     [
         Row::new(
             "the controller: requests to the API server in an idle minute",
@@ -119,7 +149,9 @@ async fn idle(server: &Mock, cloud: &Cloud) -> [Row; 2] {
             Wanted::Nothing,
         ),
         Row::new(
-            "the controller: calls of the cloud in an idle minute (a list has 40 pages)",
+            format!(
+                "the controller: calls of the cloud in an idle minute, where a list has {pages} pages"
+            ),
             calls,
             Wanted::Nothing,
         ),

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 const AGENT_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
