@@ -203,7 +203,7 @@ async fn the_zone_itself_can_have_addresses(served: &Served) {
     served.client.ensure(&wanted).await.unwrap();
     let found = served.server.records(ZONE, "A").unwrap();
     assert_eq!(found[0].data, "192.0.2.1");
-    served.client.remove(ZONE, "@", "us").await.unwrap();
+    served.client.remove(&wanted).await.unwrap();
     assert!(served.server.records(ZONE, "A").unwrap().is_empty());
     assert_eq!(served.server.records(ZONE, "NS").unwrap().len(), 1);
 }

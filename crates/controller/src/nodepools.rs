@@ -112,6 +112,17 @@ impl Shared {
         let call = plan.dns.ensure(set);
         pace.call("EnsureDNSARecordSet", Some(caller), call).await
     }
+
+    async fn remove_name(
+        &self,
+        plan: &DnsPlan,
+        caller: &Caller,
+        set: &RecordSet,
+    ) -> Result<(), Refusal> {
+        let pace = self.accounts.pace(&plan.provider);
+        let call = plan.dns.remove(set);
+        pace.call("RemoveDNSRecordSet", Some(caller), call).await
+    }
 }
 
 impl Steward {

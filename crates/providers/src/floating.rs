@@ -17,6 +17,9 @@ pub trait FloatingIps: Send + Sync {
     /// write it in this one from now on.
     fn introduce(&self, _server: &str, _node: &str) {}
 
+    /// No node has this server any more.
+    fn dismiss(&self, _server: &str) {}
+
     /// Whether it knows nodes that have no `spec.providerID`, by a text in its place.
     fn knows_bare_nodes(&self) -> bool {
         false

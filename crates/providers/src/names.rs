@@ -18,8 +18,9 @@ pub trait Dns: Send + Sync {
     /// it does already. An empty set removes the addresses.
     fn ensure<'a>(&'a self, wanted: &'a RecordSet) -> Reply<'a, ()>;
 
-    /// Removes addresses and note, if this owner keeps them.
-    fn remove<'a>(&'a self, zone: &'a str, name: &'a str, owner: &'a str) -> Reply<'a, ()>;
+    /// Removes the addresses of the families that are this set's own, and the note, if its
+    /// owner keeps them. What it says does not matter.
+    fn remove<'a>(&'a self, set: &'a RecordSet) -> Reply<'a, ()>;
 
     /// The name in full, for metrics and people.
     fn full_name(&self, zone: &str, name: &str) -> String;

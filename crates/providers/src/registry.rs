@@ -48,6 +48,20 @@ const ALL: &[(&str, Make)] = &[
         let names = dns.map(Provider::names).unwrap_or_default();
         Ok(ips.map(|ips| Provider::addresses(ips).with(names)))
     }),
+    // For tests: what DigitalOcean can do, with no account and under no vendor's name.
+    ("fake", |environment| {
+        let Some(http) = cloud::digitalocean::fake(environment)? else {
+            return Ok(None);
+        };
+        let options = cloud::digitalocean::Options {
+            ipv6: true,
+            project_per_address: true,
+            ..cloud::digitalocean::Options::default()
+        };
+        let ips = cloud::digitalocean::DigitalOcean::new(http.clone(), options);
+        let names = Provider::names(zone::digitalocean::DigitalOceanDns::new(http));
+        Ok(Some(Provider::addresses(ips).with(names)))
+    }),
     ("hetzner", |environment| {
         let ips = cloud::hetzner::from_environment(environment)?;
         Ok(ips.map(Provider::addresses))

@@ -7,7 +7,7 @@ use floe_api::flipop::pool::FloatingIPPool;
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::wait;
 
-use super::ground::{A, B, ground, is_ready, pool};
+use super::ground::{A, B, ZONE, ground, is_ready, pool};
 use crate::LIMIT;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,6 +36,7 @@ async fn what_was_bought_stands_in_the_pool_and_is_given_back_with_it() -> Resul
     let places = ground.places();
     ensure!(places.len() == 3 && places[&bought].is_some(), "{places:?}");
     ensure!(pool.is_held(), "nothing holds the pool");
+    ground.says("www", &[A, &bought.to_string()]).await?;
     ensure!(pool.status.context("it has one")?.memory.purchase.is_none());
 
     // What somebody else has bought is not floe's to give back.
@@ -52,5 +53,8 @@ async fn what_was_bought_stands_in_the_pool_and_is_given_back_with_it() -> Resul
     );
     let projects = ground.cloud.look(|state| state.projects.len());
     ensure!(projects == 1, "{projects} projects are left");
+    // Nobody is led to an address that may be somebody else's by now.
+    let records = ground.cloud.look(|state| state.domains[ZONE].clone());
+    ensure!(records.is_empty(), "the zone has {records:?}");
     Ok(())
 }

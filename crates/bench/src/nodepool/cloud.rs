@@ -1,6 +1,6 @@
 //! A cloud with Hetzner's API that does every order at once, and notes when.
 //!
-//! Only what the controller asks for here: lists in pages and assignments. The fake of the
+//! Only what the controller asks for here: lists in pages, one address, and assignments. The fake of the
 //! tests has all of the API, and room for some 250 addresses.
 
 use std::{
@@ -14,6 +14,7 @@ use anyhow::Result;
 use axum::{
     Json, Router,
     extract::{Path, Query, State},
+    http::StatusCode,
     response::{IntoResponse as _, Response},
     routing,
 };
@@ -47,6 +48,7 @@ impl Cloud {
         });
         let router = Router::new()
             .route("/v1/floating_ips", routing::get(list))
+            .route("/v1/floating_ips/{id}", routing::get(one))
             .route(
                 "/v1/floating_ips/{id}/actions/assign",
                 routing::post(assign),
@@ -97,11 +99,25 @@ async fn list(
         .enumerate()
         .skip((page - 1) * size)
         .take(size)
-        .map(|(id, (ip, server))| json!({ "id": id + 1, "ip": ip, "server": server }))
+        .map(|(number, place)| shown(number, place))
         .collect();
     let next = (page * size < addresses.len()).then_some(page + 1);
     let pagination = json!({ "page": page, "next_page": next });
     Json(json!({ "floating_ips": found, "meta": { "pagination": pagination } })).into_response()
+}
+
+/// The client looks at an address before it gives an order for it.
+async fn one(State(shared): State<Arc<Shared>>, Path(id): Path<usize>) -> Response {
+    *lock(&shared.calls) += 1;
+    let addresses = lock(&shared.addresses);
+    match id.checked_sub(1).and_then(|number| addresses.get(number)) {
+        Some(place) => Json(json!({ "floating_ip": shown(id - 1, place) })).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+fn shown(number: usize, (ip, server): &(IpAddr, u64)) -> Value {
+    json!({ "id": number + 1, "ip": ip, "server": server })
 }
 
 async fn assign(

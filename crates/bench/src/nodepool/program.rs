@@ -4,6 +4,7 @@
 use std::{
     fs,
     net::Ipv4Addr,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -35,6 +36,12 @@ const LIMIT: Duration = Duration::from_mins(2);
 /// How many events are measured: each takes seconds.
 const EVENTS: u32 = 20;
 
+/// How long nothing is asked before it counts as settled.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// The addresses of a page of Hetzner's lists.
+const PER_PAGE: usize = 50;
+
 /// How long nothing happens, to see what is asked then.
 const IDLE: Duration = Duration::from_mins(1);
 
@@ -57,9 +64,10 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
     fs::write(&kubeconfig, way_to(port))?;
     let router = Router::new().fallback(answer).with_state(server.clone());
     let serving = tokio::spawn(async move { axum::serve(listener, router).await });
-    let controller = Controller::start(Start {
+    let log = folder.path().join("floe-controller.log");
+    let start = Start {
         kubeconfig: &kubeconfig,
-        log: &folder.path().join("floe-controller.log"),
+        log: &log,
         addresses: json!([]),
         api: Api::Open,
         arguments: &["--float-ips=false"],
@@ -67,10 +75,16 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
             ("HCLOUD_TOKEN", "bench".to_owned()),
             ("HCLOUD_ENDPOINT", cloud.endpoint()),
         ],
-    })
-    .await?;
+    };
+    let measured = play(&server, &cloud, start, size).await;
+    serving.abort();
+    measured.with_context(|| format!("the controller said last:\n{}", end_of(&log)))
+}
+
+async fn play(server: &Mock, cloud: &Cloud, start: Start<'_>, size: Size) -> Result<Vec<Row>> {
+    let controller = Controller::start(start).await?;
     let started = Instant::now();
-    until(|| active(&server) == size.pools * PER_POOL).await?;
+    until(|| active(server) == size.pools * PER_POOL).await?;
     let took = Figure::Seconds(started.elapsed().as_secs_f64());
     let mut rows = vec![Row::new(
         "the controller: until all addresses are active",
@@ -84,19 +98,50 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
         Wanted::Nothing,
     );
     rows.push(row.against(Figure::Bytes(most)));
-    rows.extend(idle(&server, &cloud).await);
-    rows.extend(events(&server, &cloud, &controller, size).await?);
+    settle(server).await?;
+    rows.extend(idle(server, cloud, size).await);
+    rows.extend(events(server, cloud, &controller, size).await?);
     controller.stop().await?;
-    serving.abort();
     Ok(rows)
 }
 
+/// The last lines of a log.
+fn end_of(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.len().saturating_sub(20);
+    lines[last..].join("\n")
+}
+
+/// Waits until nothing is asked for a while: nodes are still annotated when all addresses
+/// are active.
+async fn settle(server: &Mock) -> Result<()> {
+    let deadline = Instant::now() + LIMIT;
+    // Whether the API server is there is asked all the time.
+    let asked = || {
+        let state = server.state();
+        let calls = state.calls.iter();
+        calls.filter(|it| !it.ends_with("/version")).count()
+    };
+    let mut last = (asked(), Instant::now());
+    while last.1.elapsed() < QUIET {
+        ensure!(Instant::now() < deadline, "it never rests");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = asked();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+    }
+    Ok(())
+}
+
 /// What is asked when nothing happens.
-async fn idle(server: &Mock, cloud: &Cloud) -> [Row; 2] {
+async fn idle(server: &Mock, cloud: &Cloud, size: Size) -> [Row; 2] {
     let (requests, calls) = (requests(server), cloud.calls());
     tokio::time::sleep(IDLE).await;
     let requests = count(self::requests(server) - requests);
     let calls = count(cloud.calls() - calls);
+    let pages = (size.pools * PER_POOL).div_ceil(PER_PAGE);
     [
         Row::new(
             "the controller: requests to the API server in an idle minute",
@@ -104,7 +149,9 @@ async fn idle(server: &Mock, cloud: &Cloud) -> [Row; 2] {
             Wanted::Nothing,
         ),
         Row::new(
-            "the controller: calls of the cloud in an idle minute (a list has 40 pages)",
+            format!(
+                "the controller: calls of the cloud in an idle minute, where a list has {pages} pages"
+            ),
             calls,
             Wanted::Nothing,
         ),

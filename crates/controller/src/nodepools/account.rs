@@ -8,12 +8,9 @@ use std::{
     time::Duration,
 };
 
-use floe_core::{
-    ipam::families::Family,
-    nodepool::{
-        cloud::{Class, Listing, Refusal, Taken},
-        records::family_of,
-    },
+use floe_core::nodepool::{
+    cloud::{Class, Listing, Refusal, Taken},
+    records::family_of,
 };
 use floe_providers::floating::FloatingIps;
 use tokio::{
@@ -22,8 +19,11 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
+use self::seats::Seats;
 use super::objects::Id;
 use crate::metrics::NodePools;
+
+mod seats;
 
 /// The least time between the beginnings of two lists.
 const BETWEEN_LISTS: Duration = Duration::from_secs(1);
@@ -40,11 +40,6 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long to keep still when a cloud does not say it.
 const STILL: Duration = Duration::from_secs(1);
-
-/// How long a server that was given an address belongs to that pool, where addresses push
-/// each other off: machines go by lists of the last seconds, and a cloud may take a while
-/// to list what it has done.
-const SEATED: Duration = Duration::from_secs(30);
 
 /// A list of the account.
 #[derive(Clone, Debug)]
@@ -176,9 +171,8 @@ struct Desk {
     asked: watch::Sender<u64>,
     /// The number of the last list, and what came of it.
     answers: watch::Sender<(u64, Option<Result<Heard, Refusal>>)>,
-    /// Who gives an address to which server, of which family, and until when nobody else
-    /// may: lists do not show it sooner.
-    seats: Mutex<BTreeMap<(String, Family), (Id, Instant)>>,
+    /// Who may give an address to which server.
+    seats: Seats,
 }
 
 impl Account {
@@ -189,7 +183,7 @@ impl Account {
             begun: Mutex::default(),
             asked: watch::Sender::new(0),
             answers: watch::Sender::new((0, None)),
-            seats: Mutex::default(),
+            seats: Seats::default(),
         });
         let lister = Arc::clone(&desk);
         let task = tokio::spawn(async move { lister.list_when_asked().await });
@@ -243,21 +237,12 @@ impl Account {
             return self.call("AssignIP", caller, assign).await;
         }
         let seat = (server.to_owned(), family_of(ip));
-        let before = self.desk.take_seat(&seat, &caller.id)?;
+        // Whoever is dropped in the middle does not know whether it was given.
+        let taken = self.desk.seats.take(&seat, &caller.id)?;
         let outcome = self.call("AssignIP", caller, assign).await;
-        let is_refused = matches!(&outcome, Err(it) if it.class != Class::Unclear);
-        // What the pool has given to the server before is there, whatever was refused now.
-        let until = if is_refused {
-            before
-        } else {
-            Some(Instant::now() + SEATED)
-        };
-        let mut seats = lock(&self.desk.seats);
-        match until {
-            Some(until) => seats.insert(seat, (caller.id.clone(), until)),
-            None => seats.remove(&seat),
-        };
-        drop(seats);
+        if matches!(&outcome, Err(it) if it.class != Class::Unclear) {
+            taken.nothing_was_given();
+        }
         outcome
     }
 
@@ -273,24 +258,6 @@ impl Account {
 }
 
 impl Desk {
-    /// Says until when the pool had the seat already.
-    fn take_seat(&self, seat: &(String, Family), pool: &Id) -> Result<Option<Instant>, Refusal> {
-        let now = Instant::now();
-        let mut seats = lock(&self.seats);
-        seats.retain(|_, (_, until)| *until > now);
-        if let Some((other, _)) = seats.get(seat)
-            && other != pool
-        {
-            let Id { namespace, name } = other;
-            let words = format!("FloatingIPPool {namespace}/{name} gives it another address");
-            return Err(Refusal::new(Class::ServerTaken, words));
-        }
-        // Nobody hears how a call ends whose pool is gone.
-        let until = now + PATIENCE + SEATED;
-        let before = seats.insert(seat.clone(), (pool.clone(), until));
-        Ok(before.map(|(_, until)| until))
-    }
-
     fn ask(&self, number: u64) {
         self.asked.send_if_modified(|asked| {
             let is_new = *asked < number;
@@ -340,18 +307,8 @@ mod tests {
     };
     use crate::metrics::Metrics;
 
-    fn pool(name: &str) -> Caller {
-        Caller {
-            kind: "FloatingIPPool",
-            id: Id {
-                namespace: "ns".into(),
-                name: name.into(),
-            },
-        }
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_takes_nobody_off_a_seat_that_an_earlier_gift_has_taken() {
+    async fn where_addresses_push_each_other_off_pools_take_turns_at_a_server() {
         let cloud = FakeCloud::default();
         cloud.lock().capabilities.displaces = true;
         cloud.lock().capabilities.per_server = None;
@@ -361,9 +318,16 @@ mod tests {
         let ips: Arc<dyn FloatingIps> = Arc::new(cloud.clone());
         let accounts = Accounts::new(Metrics::default().node_pools().clone());
         let account = accounts.of("fake", &ips);
-        let assign = async |who: &str, ip: &str| {
+        let assign = async |name: &str, ip: &str| {
+            let caller = Caller {
+                kind: "FloatingIPPool",
+                id: Id {
+                    namespace: "ns".into(),
+                    name: name.into(),
+                },
+            };
             let ip = ip.parse().expect("an address");
-            let outcome = account.assign(&pool(who), ip, "fake://n1").await;
+            let outcome = account.assign(&caller, ip, "fake://n1").await;
             outcome.map_err(|refusal| refusal.class)
         };
         // One that was refused has given nothing.
@@ -373,7 +337,5 @@ mod tests {
         cloud.fault("assign", Fault::Refuse(unavailable()));
         assert_eq!(assign("b", "10.0.0.3").await, Err(Class::Unavailable));
         assert_eq!(assign("a", "10.0.0.1").await, Err(Class::ServerTaken));
-        tokio::time::sleep(SEATED).await;
-        assert_eq!(assign("a", "10.0.0.1").await, Ok(Taken::Done));
     }
 }

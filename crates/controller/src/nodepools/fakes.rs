@@ -306,11 +306,15 @@ impl Dns for FakeDns {
         Box::pin(async { outcome })
     }
 
-    fn remove<'a>(&'a self, zone: &'a str, name: &'a str, _owner: &'a str) -> Reply<'a, ()> {
-        self.lock()
-            .names
-            .remove(&(zone.to_owned(), name.to_owned()));
-        Box::pin(async { Ok(()) })
+    fn remove<'a>(&'a self, set: &'a RecordSet) -> Reply<'a, ()> {
+        let mut zones = self.lock();
+        let outcome = if let Some(refusal) = zones.faults.pop_front() {
+            Err(refusal)
+        } else {
+            zones.names.remove(&(set.zone.clone(), set.name.clone()));
+            Ok(())
+        };
+        Box::pin(async { outcome })
     }
 
     fn full_name(&self, zone: &str, name: &str) -> String {

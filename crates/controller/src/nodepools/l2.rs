@@ -44,7 +44,13 @@ const MOST: usize = 64;
 pub struct L2 {
     desk: Desk,
     /// The nodes that pools may choose, by the text of their server.
-    nodes: Mutex<BTreeMap<Server, String>>,
+    nodes: Mutex<BTreeMap<Server, Node>>,
+}
+
+struct Node {
+    name: String,
+    /// One that is gone is still known by its name for a while: it may hold an address.
+    is_there: bool,
 }
 
 /// A pool with an address.
@@ -62,18 +68,18 @@ impl L2 {
         }
     }
 
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<Server, String>> {
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<Server, Node>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn node_of(&self, server: &str) -> Option<String> {
-        let known = self.nodes().get(server).cloned();
+        let known = self.nodes().get(server).map(|it| it.name.clone());
         known.or_else(|| bare_node(server).map(str::to_owned))
     }
 
     fn server_of(&self, node: &str) -> Server {
         let nodes = self.nodes();
-        let known = nodes.iter().find(|(_, name)| *name == node);
+        let known = nodes.iter().find(|(_, it)| it.name == node);
         known.map_or_else(|| bare(node), |(server, _)| server.clone())
     }
 
@@ -82,8 +88,8 @@ impl L2 {
     /// for minutes once it is named.
     fn named(&self, node: &str) -> Vec<String> {
         let nodes = self.nodes();
-        let others = nodes.values().filter(|it| *it != node);
-        let mut others: Vec<&String> = others.collect();
+        let others = nodes.values().filter(|it| it.is_there && it.name != node);
+        let mut others: Vec<&String> = others.map(|it| &it.name).collect();
         others.sort();
         others.dedup();
         let first = [node.to_owned()].into_iter();
@@ -254,8 +260,18 @@ impl FloatingIps for L2 {
     fn introduce(&self, server: &str, node: &str) {
         let mut nodes = self.nodes();
         // A node may have got its server later.
-        nodes.retain(|known, name| name != node || known == server);
-        nodes.insert(server.to_owned(), node.to_owned());
+        nodes.retain(|known, it| it.name != node || known == server);
+        let it = Node {
+            name: node.to_owned(),
+            is_there: true,
+        };
+        nodes.insert(server.to_owned(), it);
+    }
+
+    fn dismiss(&self, server: &str) {
+        if let Some(it) = self.nodes().get_mut(server) {
+            it.is_there = false;
+        }
     }
 
     fn knows_bare_nodes(&self) -> bool {

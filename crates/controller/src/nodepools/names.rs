@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use floe_core::{
     ipam::families::Family,
     nodepool::{
-        cloud::Refusal,
+        cloud::{Class, Refusal},
         records::{self, RecordSet, family_of},
         retry::{Tries, after},
     },
@@ -36,6 +36,8 @@ pub struct Keeper {
     families: BTreeSet<Family>,
     /// Those of which records may stand there that this name was given.
     written: BTreeSet<Family>,
+    /// It shall be removed, and whether it is.
+    leaving: Option<bool>,
     busy: bool,
     tries: Tries,
     trouble: Option<Refusal>,
@@ -54,6 +56,8 @@ pub enum Standing {
     Kept,
     /// There is nothing that it could say.
     Nothing,
+    /// It goes with the pool.
+    Leaving,
 }
 
 impl Keeper {
@@ -69,6 +73,7 @@ impl Keeper {
             applied: None,
             families: BTreeSet::new(),
             written: BTreeSet::new(),
+            leaving: None,
             busy: false,
             tries: Tries::default(),
             trouble: None,
@@ -113,7 +118,9 @@ impl Keeper {
 
     /// What to write now. It is under way until it has ended.
     pub fn poll(&mut self, now: Timestamp) -> Option<RecordSet> {
-        let set = self.set().filter(|_| !self.busy)?;
+        let set = self
+            .set()
+            .filter(|_| !self.busy && self.leaving.is_none())?;
         if self.due(&set).is_some_and(|due| due > now) {
             return None;
         }
@@ -138,8 +145,42 @@ impl Keeper {
         }
     }
 
-    /// When to poll again.
+    /// Nobody wants the name any more: what to remove now, if it is time to. It is under way
+    /// until it has [left](Self::left), and nothing is written any more.
+    pub fn leave(&mut self, now: Timestamp) -> Option<RecordSet> {
+        let is_gone = *self.leaving.get_or_insert(false);
+        if is_gone || self.busy || self.tries.next.is_some_and(|next| next > now) {
+            return None;
+        }
+        self.busy = true;
+        Some(self.saying(BTreeSet::new()))
+    }
+
+    /// What came of it. What somebody else keeps, or what is in no zone, is not there.
+    pub fn left(&mut self, outcome: Result<(), Refusal>, now: Timestamp) {
+        self.busy = false;
+        match outcome {
+            Err(refusal) if !matches!(refusal.class, Class::HeldElsewhere | Class::ZoneUnknown) => {
+                self.tries.refused(&refusal, now);
+                self.trouble = Some(refusal);
+            }
+            Ok(()) | Err(_) => {
+                self.leaving = Some(true);
+                self.trouble = None;
+            }
+        }
+    }
+
+    /// Whether nothing is left of it.
+    pub fn is_gone(&self) -> bool {
+        self.leaving == Some(true)
+    }
+
+    /// When to poll again, or to leave.
     pub fn wake(&self) -> Option<Timestamp> {
+        if let Some(is_gone) = self.leaving {
+            return self.tries.next.filter(|_| !is_gone && !self.busy);
+        }
         let set = self.set().filter(|_| !self.busy)?;
         self.due(&set)
     }
@@ -148,6 +189,9 @@ impl Keeper {
     pub fn standing(&self) -> Standing {
         if let Some(refusal) = &self.trouble {
             return Standing::Failed(refusal.clone());
+        }
+        if self.leaving.is_some() {
+            return Standing::Leaving;
         }
         match (self.set(), &self.applied) {
             // An earlier process may have made it say something.
@@ -171,14 +215,18 @@ impl Keeper {
     }
 
     fn set(&self) -> Option<RecordSet> {
-        Some(RecordSet {
+        Some(self.saying(self.wanted.clone()?))
+    }
+
+    fn saying(&self, addresses: BTreeSet<IpAddr>) -> RecordSet {
+        RecordSet {
             zone: self.plan.zone.clone(),
             name: self.plan.name.clone(),
-            addresses: self.wanted.clone()?,
+            addresses,
             ttl: self.plan.ttl,
             owner: self.owner.clone(),
             families: self.families.union(&self.written).copied().collect(),
-        })
+        }
     }
 
     fn due(&self, set: &RecordSet) -> Option<Timestamp> {
@@ -197,134 +245,4 @@ fn is_same(one: &RecordSet, other: &RecordSet) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use floe_core::nodepool::cloud::Class;
-
-    use super::{super::fakes::FakeDns, *};
-
-    fn keeper(empties: bool) -> Keeper {
-        let plan = DnsPlan {
-            provider: "fake".into(),
-            dns: Arc::new(FakeDns::default()),
-            zone: "example.com".into(),
-            name: "www".into(),
-            ttl: 60,
-            empties,
-        };
-        Keeper::new(plan, "me".into(), Duration::from_secs(1))
-    }
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    fn ips(last: &[u8]) -> BTreeSet<IpAddr> {
-        last.iter().map(|it| [10, 0, 0, *it].into()).collect()
-    }
-
-    #[test]
-    fn nothing_is_written_before_the_addresses_are_known_and_never_nothing() {
-        let mut keeper = keeper(false);
-        keeper.want(None, at(0));
-        assert_eq!((keeper.poll(at(9)), keeper.wake()), (None, None));
-        keeper.want(Some(&ips(&[])), at(9));
-        assert_eq!(keeper.poll(at(99)), None);
-        assert_eq!(keeper.standing(), Standing::Nothing);
-        keeper.want(Some(&ips(&[1])), at(100));
-        assert_eq!(keeper.poll(at(101)).unwrap().addresses, ips(&[1]));
-    }
-
-    #[test]
-    fn a_name_for_which_no_address_is_left_says_so_and_is_still_looked_after() {
-        let mut keeper = keeper(false);
-        keeper.want(Some(&ips(&[1])), at(0));
-        let set = keeper.poll(at(1)).unwrap();
-        keeper.want(Some(&ips(&[])), at(1));
-        assert_eq!(keeper.standing(), Standing::Waiting);
-        keeper.ended(set, Ok(()), at(1));
-        assert_eq!(keeper.standing(), Standing::Kept);
-        keeper.want(None, at(2));
-        assert_eq!(keeper.standing(), Standing::Kept, "nothing is known anew");
-        let again = keeper.poll(at(601)).expect("it may have been changed");
-        assert_eq!(again.addresses, ips(&[1]));
-        keeper.ended(again, Ok(()), at(601));
-        keeper.want(Some(&ips(&[1])), at(602));
-        assert_eq!(keeper.standing(), Standing::Current(1));
-        let mut next = self::keeper(false);
-        next.has_said(&["10.0.0.1".to_owned()]);
-        assert_eq!(next.standing(), Standing::Nothing, "it has not looked yet");
-        next.want(Some(&ips(&[])), at(0));
-        assert_eq!(next.standing(), Standing::Kept);
-    }
-
-    #[test]
-    fn whoever_asks_for_an_empty_name_gets_one() {
-        let mut keeper = keeper(true);
-        keeper.want(None, at(0));
-        assert_eq!(keeper.poll(at(9)), None);
-        keeper.want(Some(&ips(&[])), at(9));
-        assert_eq!(keeper.poll(at(10)).unwrap().addresses, ips(&[]));
-    }
-
-    #[test]
-    fn a_family_belongs_to_it_as_long_as_it_has_or_had_addresses_of_it() {
-        let mut keeper = keeper(false);
-        keeper.about([Family::V4].into());
-        keeper.want(Some(&ips(&[1])), at(0));
-        let set = keeper.poll(at(1)).unwrap();
-        assert!(set.keeps(Family::V4) && !set.keeps(Family::V6));
-        keeper.ended(set, Ok(()), at(1));
-        // It had addresses of both, and has been given one of IPv4 only since.
-        keeper.has_said(&["2001:db8::1".to_owned()]);
-        keeper.want(Some(&ips(&[2])), at(2));
-        let set = keeper.poll(at(3)).unwrap();
-        assert!(set.keeps(Family::V6));
-        keeper.ended(set, Ok(()), at(3));
-        assert_eq!(keeper.standing(), Standing::Current(1));
-        assert_eq!(keeper.poll(at(9)), None);
-        keeper.want(Some(&ips(&[3])), at(10));
-        assert!(!keeper.poll(at(11)).unwrap().keeps(Family::V6));
-    }
-
-    #[test]
-    fn changes_that_come_together_are_one_write() {
-        let mut keeper = keeper(false);
-        for last in 1..4 {
-            keeper.want(Some(&ips(&[last])), at(0));
-        }
-        assert_eq!(keeper.poll(at(0)), None);
-        assert_eq!(keeper.wake(), Some(at(1)));
-        let set = keeper.poll(at(1)).unwrap();
-        assert_eq!(set.addresses, ips(&[3]));
-        assert_eq!((keeper.poll(at(5)), keeper.wake()), (None, None));
-        keeper.ended(set, Ok(()), at(5));
-        assert_eq!(keeper.standing(), Standing::Current(1));
-        keeper.want(Some(&ips(&[3])), at(6));
-        assert_eq!(keeper.poll(at(604)), None);
-        // Somebody else may have changed it.
-        assert!(keeper.poll(at(605)).is_some());
-    }
-
-    #[test]
-    fn pauses_grow_with_failures_also_when_something_changes() {
-        let mut keeper = keeper(false);
-        keeper.want(Some(&ips(&[1])), at(0));
-        let mut now = at(1);
-        let mut pauses = Vec::new();
-        for last in 0..4 {
-            let set = keeper.poll(now).unwrap();
-            keeper.ended(set, Err(Refusal::new(Class::Unavailable, "no")), now);
-            keeper.want(Some(&ips(&[last])), at(1));
-            let wake = keeper.wake().unwrap();
-            pauses.push(wake.as_second() - now.as_second());
-            now = wake;
-        }
-        assert_eq!(pauses, [1, 1, 5, 5]);
-        assert!(matches!(keeper.standing(), Standing::Failed(_)));
-        let set = keeper.poll(now).unwrap();
-        keeper.ended(set, Ok(()), now);
-        assert_eq!(keeper.standing(), Standing::Current(1));
-    }
-}
+mod tests;

@@ -111,6 +111,7 @@ impl Verdict {
                 "NameKept",
                 "no node that fits has an address: the name keeps what it says",
             ),
+            Standing::Leaving => Self::open(kind, "Removing", "the name goes with the pool"),
             Standing::Nothing => Self::open(
                 kind,
                 "NoAddress",

@@ -2,7 +2,7 @@
 //!
 //! The first witness is the agent of a node, which renews a lease every second while the node
 //! serves shared addresses. Only when it is silent, the second one is asked for: the lease of
-//! the kubelet, read again and again. Nodes without such an agent are judged by their
+//! the kubelet, read again and again until it changes. Nodes without such an agent are judged by their
 //! conditions alone.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use floe_core::nodepool::witness::{self, Evidence, Patience};
+use floe_core::nodepool::witness::{self, Evidence, Patience, Renewal, Written};
 use floe_shell::follow;
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -129,10 +129,38 @@ struct Court {
 #[derive(Default)]
 struct Known {
     evidence: Evidence,
-    /// The lease of its agent, as it was seen last.
+    /// The version of its agent's lease that was seen last, and what was written there.
     agent: Option<String>,
-    /// The same of its kubelet.
+    wrote: Written,
+    /// The version of its kubelet's lease.
     kubelet: Option<String>,
+}
+
+impl Known {
+    /// The lease of the kubelet is so now. Whoever cannot ask knows nothing, and begins to
+    /// look anew.
+    fn look(&mut self, lease: Option<&Lease>, now: Timestamp) {
+        let version = lease.and_then(|it| it.metadata.resource_version.clone());
+        let Some((lease, version)) = lease.zip(version) else {
+            (self.kubelet, self.evidence.kubelet) = (None, None);
+            return;
+        };
+        let before = self.kubelet.replace(version);
+        if before == self.kubelet {
+            return;
+        }
+        let kubelet = written(lease);
+        self.evidence.kubelet = Some(match before {
+            Some(_) => Renewal {
+                at: now,
+                interval: kubelet.interval(),
+            },
+            None => {
+                let agent = self.evidence.agent.map(|heard| (heard, self.wrote));
+                witness::renewal(&kubelet, agent, now)
+            }
+        });
+    }
 }
 
 impl Court {
@@ -142,6 +170,7 @@ impl Court {
             Event::InitApply(lease) | Event::Apply(lease) => {
                 let Some(node) = node_of(&lease) else { return };
                 let known = self.nodes.entry(node).or_default();
+                known.wrote = written(&lease);
                 let version = lease.metadata.resource_version;
                 if known.agent != version {
                     // A lease that was found is no sign of life; one that changes is.
@@ -181,7 +210,7 @@ impl Court {
             (known.kubelet, known.evidence.kubelet) = (None, None);
         }
         let reads = suspects.iter().map(|node| {
-            let read = self.kubelets.get_metadata_opt(node);
+            let read = self.kubelets.get_opt(node);
             timeout(PATIENCE, read)
         });
         let reads = join_all(reads).await;
@@ -191,12 +220,7 @@ impl Court {
                 continue;
             };
             let lease = read.ok().and_then(Result::ok).flatten();
-            // Whoever cannot ask knows nothing, and begins to look anew.
-            let version = lease.and_then(|lease| lease.metadata.resource_version);
-            if known.kubelet != version || version.is_none() {
-                known.evidence.kubelet = version.is_some().then_some(now);
-                known.kubelet = version;
-            }
+            known.look(lease.as_ref(), now);
         }
     }
 
@@ -220,6 +244,15 @@ impl Court {
             *dead = found;
             changed
         });
+    }
+}
+
+fn written(lease: &Lease) -> Written {
+    let spec = lease.spec.as_ref();
+    let lasts = spec.and_then(|it| u64::try_from(it.lease_duration_seconds?).ok());
+    Written {
+        renewed: spec.and_then(|it| Some(it.renew_time.as_ref()?.0)),
+        lasts: lasts.map(Duration::from_secs),
     }
 }
 

@@ -24,24 +24,22 @@ use tracing::{info, warn};
 
 use super::{
     Shared,
-    account::{Account, Caller},
+    account::Caller,
     annotate::{Given, Word},
-    check::{self, DnsPlan, Fault, PoolPlan},
+    check::{self, Fault, PoolPlan},
     names::Keeper,
     objects::{Id, version},
     rivalry::Rivals,
     server::Failure,
-    sight::{Looked, Sight},
 };
 
 mod calls;
 mod notes;
 mod report;
+mod running;
 
 use notes::Noted;
-
-/// How long changes of addresses are collected before DNS is told.
-const DNS_MOMENT: Duration = Duration::from_millis(200);
+use running::{Running, keeper, sight};
 
 /// The pause after a failed write of an object.
 const WRITE_PAUSE: Duration = Duration::from_secs(2);
@@ -130,28 +128,6 @@ enum Course {
     Running(Box<Running>),
 }
 
-struct Running {
-    plan: PoolPlan,
-    account: Arc<Account>,
-    sight: Sight,
-    /// Whether everything was listed once: before, the machine is not asked.
-    looked: bool,
-    notes: Noted,
-    machine: Pool,
-    keeper: Option<Keeper>,
-    /// Calls under way that change something.
-    changing: usize,
-    /// A list that began before this may not show what was done.
-    changed: tokio::time::Instant,
-    /// When the last list was begun that the machine knows.
-    told: Option<tokio::time::Instant>,
-    /// Which pool of calls answers belong to: those to the calls of an earlier cloud, or of an
-    /// earlier course, are not heard.
-    epoch: u64,
-    /// What was last told to be annotated.
-    annotated: Option<Given>,
-}
-
 /// Writes of the object: one at a time.
 #[derive(Default)]
 struct Writes {
@@ -178,10 +154,10 @@ enum Done {
         /// How the object is, if somebody else was faster.
         fresh: Option<Box<FloatingIPPool>>,
     },
+    /// A name was written, or removed.
     Named {
-        zone: String,
-        name: String,
         set: RecordSet,
+        removed: bool,
         outcome: Result<(), Refusal>,
     },
 }
@@ -312,7 +288,8 @@ impl Worker {
         let Course::Running(running) = &self.course else {
             return pause;
         };
-        let machine = running.machine.wake(now).filter(|_| running.looked);
+        let asks = running.looked && !running.waits_for_name(&self.object);
+        let machine = running.machine.wake(now).filter(|_| asks);
         let keeper = running.keeper.as_ref().and_then(Keeper::wake);
         [pause, machine, keeper].into_iter().flatten().min()
     }
@@ -339,70 +316,4 @@ impl Worker {
         // An error means that this process no longer leads.
         let _ = self.shared.words.send(word);
     }
-}
-
-impl Running {
-    fn replan(&mut self, plan: PoolPlan, shared: &Shared, owner: String, epoch: u64) {
-        if self.plan.provider != plan.provider {
-            self.account = shared.accounts.of(&plan.provider, &plan.ips);
-            self.epoch = epoch;
-            self.changing = 0;
-        }
-        // Another cloud does not know the servers of the nodes yet: then all are looked at.
-        if *self.sight.selection() != plan.selection || self.plan.provider != plan.provider {
-            self.sight = sight(shared, &plan);
-        }
-        self.keeper = match (self.keeper.take(), plan.dns.clone()) {
-            (Some(mut keeper), Some(dns)) if keeper.plan().is_same_place(&dns) => {
-                keeper.configure(dns);
-                Some(keeper)
-            }
-            (_, dns) => dns.map(|dns| keeper(dns, owner)),
-        };
-        self.plan = plan;
-    }
-
-    /// Tells the machine which nodes there are, and later only which have changed.
-    fn look(&mut self, now: Timestamp) {
-        match self.sight.look(&self.plan.rule) {
-            None => {}
-            Some(Looked::All(judged)) => {
-                for (server, it) in &judged {
-                    self.plan.ips.introduce(server, &it.seen.name);
-                }
-                self.notes.all(&judged);
-                let nodes = judged.into_iter().map(|(server, it)| (server, it.seen));
-                self.machine.nodes(nodes.collect(), now);
-                self.looked = true;
-            }
-            Some(Looked::Changed(judged)) => {
-                for (server, it) in judged {
-                    if let Some(it) = &it {
-                        self.plan.ips.introduce(&server, &it.seen.name);
-                    }
-                    self.notes.put(&server, it.as_ref());
-                    self.machine.node(&server, it.map(|it| it.seen), now);
-                }
-            }
-        }
-    }
-
-    /// A list that began after this shows what the pool has done, and is news to it.
-    fn since(&self) -> tokio::time::Instant {
-        match self.changing {
-            0 => self
-                .told
-                .map_or(self.changed, |told| told.max(self.changed)),
-            _ => tokio::time::Instant::now(),
-        }
-    }
-}
-
-fn sight(shared: &Shared, plan: &PoolPlan) -> Sight {
-    let with_bare = plan.ips.knows_bare_nodes();
-    Sight::new(&shared.watches, &plan.selection, with_bare)
-}
-
-fn keeper(dns: DnsPlan, owner: String) -> Keeper {
-    Keeper::new(dns, owner, DNS_MOMENT)
 }

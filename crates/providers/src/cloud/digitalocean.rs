@@ -12,7 +12,7 @@ pub mod projects;
 mod tests;
 mod wire;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use floe_core::nodepool::cloud::{Capabilities, Class, Listed, Mark, Progress, Refusal, Taken};
 use http::{Method, StatusCode, header::AUTHORIZATION};
@@ -48,6 +48,7 @@ pub struct Options {
 pub struct DigitalOcean {
     account: Account,
     options: Options,
+    marks: projects::Marks,
 }
 
 /// How the API is reached, if the environment has a token for it: `DIGITALOCEAN_API_URL`
@@ -67,6 +68,21 @@ pub fn http(environment: Environment<'_>) -> Result<Option<Http>, String> {
     )?;
     let bearer = format!("Bearer {}", token.expose());
     http.with_secret(AUTHORIZATION, &bearer).map(Some)
+}
+
+/// How the fake is reached that speaks this API, if the environment says where it is.
+///
+/// # Errors
+/// When a setting makes no sense, in words for whoever wrote it.
+pub fn fake(environment: Environment<'_>) -> Result<Option<Http>, String> {
+    let Some(url) = query::option(environment, "FLOE_FAKE_CLOUD_URL") else {
+        return Ok(None);
+    };
+    let token = query::secret(environment, "FLOE_FAKE_CLOUD_TOKEN")?;
+    let token = token.as_ref().map_or("fake", |it| it.expose());
+    let http = Http::new(&url, AGENT)?;
+    http.with_secret(AUTHORIZATION, &format!("Bearer {token}"))
+        .map(Some)
 }
 
 /// The client that the environment has credentials for.
@@ -96,7 +112,11 @@ impl DigitalOcean {
     /// A client of the account that the credentials of `http` are for.
     pub fn new(http: Http, options: Options) -> Self {
         let account = Account::new(Api::new(http), options.floating_ip_names);
-        Self { account, options }
+        Self {
+            account,
+            options,
+            marks: projects::Marks::default(),
+        }
     }
 
     async fn list_all(&self) -> Result<Vec<Listed>, Refusal> {
@@ -105,15 +125,16 @@ impl DigitalOcean {
             addresses.extend(self.account.list(Kind::V6).await?);
         }
         let marks = if self.options.project_per_address {
-            projects::marks(self.account.api()).await?
+            let projects = addresses.iter().filter_map(|it| it.project.as_deref());
+            self.marks.of(self.account.api(), projects).await?
         } else {
-            std::collections::BTreeMap::new()
+            Arc::default()
         };
         let listed = addresses.into_iter().map(|address| Listed {
             ip: address.ip,
             server: address.droplet.map(|id| format!("{SCHEME}{id}")),
             busy: address.locked,
-            mark: address.project.and_then(|id| marks.get(&id).cloned()),
+            mark: address.project.and_then(|id| marks.get(&id)?.clone()),
         });
         Ok(listed.collect())
     }

@@ -110,6 +110,7 @@ pub async fn every_name_server(zones: &dyn Zones) -> Report {
             takes_over_what_nobody_keeps,
             is_empty_only_when_asked,
             removes_what_it_keeps_and_no_more,
+            removes_no_family_of_others,
             removes_twice,
             removes_nothing_of_another,
             has_many_addresses,
@@ -295,6 +296,19 @@ async fn removes_what_it_keeps_and_no_more(desk: &Desk<'_>) -> Checked {
     demand(notes.is_empty(), || format!("{notes:?} are left"))?;
     let records = desk.zones.records(&desk.label).await?;
     demand(records == [text], || format!("{records:?} are left"))
+}
+
+async fn removes_no_family_of_others(desk: &Desk<'_>) -> Checked {
+    let own = desk.record("AAAA", "2001:db8::5");
+    desk.zones.plant(&desk.label, own).await?;
+    desk.write(&RecordSet {
+        families: [Family::V4].into(),
+        ..desk.wanted("us", &["192.0.2.1"])?
+    })
+    .await?;
+    let removed = desk.try_remove_of("us", &[Family::V4]).await;
+    removed.map_err(|refusal| format!("not removed: {refusal:?}"))?;
+    desk.expect_found(None, &["2001:db8::5"]).await
 }
 
 async fn removes_twice(desk: &Desk<'_>) -> Checked {

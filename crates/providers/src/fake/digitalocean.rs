@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::server::{self, Server, lock};
-pub use state::{Names, Script, State};
+pub use state::{Failing, Names, Script, State};
 
 /// All that a handler needs.
 type Shared = Arc<Mutex<State>>;
@@ -105,7 +105,7 @@ async fn script(Extracted(state): Extracted<Shared>, body: Bytes) -> Response {
 /// Who may come in, and how often: everybody passes here.
 async fn door(Extracted(state): Extracted<Shared>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).cloned();
-    let (refused, left, reset) = {
+    let (refused, failing, left, reset) = {
         let mut state = lock(&state);
         let wanted = format!("Bearer {}", state.token);
         let known = given.is_some_and(|given| given.as_bytes() == wanted.as_bytes());
@@ -115,16 +115,32 @@ async fn door(Extracted(state): Extracted<Shared>, request: Request, next: Next)
         } else {
             Some(error(401, "Unauthorized", "Unable to authenticate you"))
         };
-        (refused, state.calls_left, state.calls_reset)
+        let failing = refused.is_none().then(|| state.next_failure()).flatten();
+        (refused, failing, state.calls_left, state.calls_reset)
     };
-    let mut answer = match refused {
-        Some(refused) => refused,
-        None => next.run(request).await,
+    let mut answer = match (refused, failing) {
+        (Some(refused), _) => refused,
+        (None, Some(failing)) => {
+            if failing.done {
+                next.run(request).await;
+            }
+            fail(&failing)
+        }
+        (None, None) => next.run(request).await,
     };
     let headers = answer.headers_mut();
     headers.insert("ratelimit-limit", HeaderValue::from_static("5000"));
     headers.insert("ratelimit-remaining", HeaderValue::from(left));
     headers.insert("ratelimit-reset", HeaderValue::from(reset));
+    answer
+}
+
+fn fail(failing: &Failing) -> Response {
+    let mut answer = error(failing.status, "as_told", "It was told to fail.");
+    if let Some(seconds) = failing.retry_after {
+        let headers = answer.headers_mut();
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
     answer
 }
 

@@ -1,5 +1,10 @@
+use floe_core::nodepool::cloud::Class;
+
 use super::*;
-use crate::{conformance::proxy::Proxy, fake::digitalocean::FakeDigitalOcean};
+use crate::{
+    conformance::proxy::Proxy,
+    fake::digitalocean::{FakeDigitalOcean, Script},
+};
 
 fn registry(pairs: &[(&str, &str)]) -> (Registry, Vec<String>) {
     let get = |name: &str| {
@@ -40,6 +45,59 @@ fn a_token_is_enough() {
     let cloudflare = registry.get("cloudflare").unwrap();
     assert!(cloudflare.ips.is_none() && cloudflare.dns.is_some());
     assert!(registry.get("gcp").is_none());
+}
+
+/// A test needs no account: where the fake is says enough.
+#[tokio::test]
+async fn the_fake_is_a_provider_of_its_own() {
+    let cloud = FakeDigitalOcean::start("fake").await.unwrap();
+    let ip = "192.0.2.1".parse().unwrap();
+    let region = "here".to_owned();
+    for script in [
+        Script::Droplet {
+            id: 7,
+            region: region.clone(),
+        },
+        Script::Address { ip, region },
+        Script::Domain {
+            name: "example.com".to_owned(),
+        },
+        Script::Hold { hold: false },
+    ] {
+        cloud.script(script).unwrap();
+    }
+    let url = cloud.server().url();
+    let (registry, problems) = registry(&[("FLOE_FAKE_CLOUD_URL", &url)]);
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!(registry.names().collect::<Vec<_>>(), ["fake"]);
+    let fake = registry.get("fake").unwrap();
+    let (ips, dns) = (fake.ips.clone().unwrap(), fake.dns.clone().unwrap());
+    assert!(ips.capabilities().marks);
+    assert!(ips.assign(ip, "digitalocean://7").await.is_ok());
+    let listed = ips.list().await.unwrap();
+    assert_eq!(listed[0].server.as_deref(), Some("digitalocean://7"));
+    assert!(dns.read("example.com", "www").await.is_ok());
+    // It fails as it is told, by whoever can send a request.
+    let client = reqwest::Client::new();
+    let tell = async |script: &str| {
+        let request = client.post(format!("{url}/_fake/script"));
+        let answer = request.body(script.to_owned()).send().await.unwrap();
+        answer.status().as_u16()
+    };
+    let busy = r#"{"do": "fail", "calls": 1, "status": 429, "retry_after": 7}"#;
+    assert_eq!(tell(busy).await, 200);
+    let refusal = ips.list().await.unwrap_err();
+    let wait = Some(std::time::Duration::from_secs(7));
+    assert_eq!(
+        (refusal.class, refusal.retry_after),
+        (Class::RateLimited, wait)
+    );
+    let lost = r#"{"do": "fail", "calls": 1, "status": 502, "done": true}"#;
+    assert_eq!(tell(lost).await, 200);
+    let refusal = ips.detach(ip).await.unwrap_err();
+    assert_eq!(refusal.class, Class::Unclear, "{refusal}");
+    assert_eq!(ips.list().await.unwrap()[0].server, None);
+    assert_eq!(tell(r#"{"do": "nothing"}"#).await, 400);
 }
 
 #[test]

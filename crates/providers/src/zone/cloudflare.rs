@@ -182,10 +182,12 @@ impl Cloudflare {
         self.apply(wanted, plan).await
     }
 
-    async fn remove_all(&self, zone: &str, name: &str, owner: &str) -> Result<(), Refusal> {
+    async fn remove_all(&self, set: &RecordSet) -> Result<(), Refusal> {
+        let (zone, name, owner) = (&set.zone, &set.name, &set.owner);
         let notes = self.notes(zone, name).await?;
         let kept = plan::ours(&notes, owner, name)?.is_some();
-        let addresses = self.addresses(zone, name).await?;
+        let mut addresses = self.addresses(zone, name).await?;
+        addresses.retain(|(ip, _)| set.keeps(family_of(*ip)));
         if !kept {
             return if addresses.is_empty() {
                 Ok(())
@@ -194,7 +196,7 @@ impl Cloudflare {
             };
         }
         let addresses = addresses.into_iter().map(|(_, record)| record.id);
-        let mine = notes.into_iter().filter(|note| note.owner == owner);
+        let mine = notes.into_iter().filter(|note| note.owner == *owner);
         let ids = addresses.chain(mine.map(|note| note.id));
         self.batch(zone, "deletes", ids.map(|id| json!({"id": id})))
             .await
@@ -223,8 +225,8 @@ impl Dns for Cloudflare {
         Box::pin(self.ensure_all(wanted))
     }
 
-    fn remove<'a>(&'a self, zone: &'a str, name: &'a str, owner: &'a str) -> Reply<'a, ()> {
-        Box::pin(self.remove_all(zone, name, owner))
+    fn remove<'a>(&'a self, set: &'a RecordSet) -> Reply<'a, ()> {
+        Box::pin(self.remove_all(set))
     }
 
     fn full_name(&self, _zone: &str, name: &str) -> String {

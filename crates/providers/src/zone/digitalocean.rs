@@ -193,11 +193,12 @@ impl DigitalOceanDns {
         Ok(())
     }
 
-    async fn remove_all(&self, zone: &str, name: &str, owner: &str) -> Result<(), Refusal> {
-        let place = Place::new(zone, name);
+    async fn remove_all(&self, set: &RecordSet) -> Result<(), Refusal> {
+        let place = Place::new(&set.zone, &set.name);
         let notes = self.notes(&place).await?;
-        let kept = plan::ours(&notes, owner, &place.full)?.is_some();
-        let addresses = self.addresses(&place).await?;
+        let kept = plan::ours(&notes, &set.owner, &place.full)?.is_some();
+        let mut addresses = self.addresses(&place).await?;
+        addresses.retain(|(ip, _)| set.keeps(family_of(*ip)));
         if !kept {
             return if addresses.is_empty() {
                 Ok(())
@@ -209,7 +210,7 @@ impl DigitalOceanDns {
             self.delete(&place, &record.id.to_string()).await?;
         }
         // Last, so that whoever goes on after a failure still knows whose they were.
-        for note in notes.iter().filter(|note| note.owner == owner) {
+        for note in notes.iter().filter(|note| note.owner == set.owner) {
             self.delete(&place, &note.id).await?;
         }
         Ok(())
@@ -235,8 +236,8 @@ impl Dns for DigitalOceanDns {
         Box::pin(self.ensure_all(wanted))
     }
 
-    fn remove<'a>(&'a self, zone: &'a str, name: &'a str, owner: &'a str) -> Reply<'a, ()> {
-        Box::pin(self.remove_all(zone, name, owner))
+    fn remove<'a>(&'a self, set: &'a RecordSet) -> Reply<'a, ()> {
+        Box::pin(self.remove_all(set))
     }
 
     fn full_name(&self, zone: &str, name: &str) -> String {

@@ -136,11 +136,12 @@ impl Rfc2136 {
         connection.update(update).await
     }
 
-    async fn erase(&self, zone: &str, name: &str, owner: &str) -> Result<(), Refusal> {
-        let place = Place::new(zone, name)?;
+    async fn erase(&self, set: &RecordSet) -> Result<(), Refusal> {
+        let place = Place::new(&set.zone, &set.name)?;
         let mut connection = self.connect().await?;
-        let now = Now::read(&mut connection, &place, &message::kinds(|_| true)).await?;
-        now.check(&place, owner)?;
+        let kinds = message::kinds(|family| set.keeps(family));
+        let now = Now::read(&mut connection, &place, &kinds).await?;
+        now.check(&place, &set.owner)?;
         if now.owner.is_none() {
             return if now.addresses.is_empty() {
                 Ok(())
@@ -150,7 +151,9 @@ impl Rfc2136 {
                 Err(Refusal::new(Class::HeldElsewhere, words))
             };
         }
-        connection.update(message::remove(&place, &now)).await
+        connection
+            .update(message::remove(&place, &now, &kinds))
+            .await
     }
 }
 
@@ -276,8 +279,8 @@ impl Dns for Rfc2136 {
         Box::pin(self.write(wanted))
     }
 
-    fn remove<'a>(&'a self, zone: &'a str, name: &'a str, owner: &'a str) -> Reply<'a, ()> {
-        Box::pin(self.erase(zone, name, owner))
+    fn remove<'a>(&'a self, set: &'a RecordSet) -> Reply<'a, ()> {
+        Box::pin(self.erase(set))
     }
 
     fn full_name(&self, zone: &str, name: &str) -> String {

@@ -133,20 +133,25 @@ impl Route53 {
         self.change(&wanted.zone, &changes).await
     }
 
-    async fn erase(&self, zone: &str, name: &str, owner: &str) -> Result<(), Refusal> {
-        let name = plain(name);
+    async fn erase(&self, set: &RecordSet) -> Result<(), Refusal> {
+        let (zone, name) = (&set.zone, plain(&set.name));
         let now = self.now(zone, name).await?;
-        now.check(name, owner)?;
+        now.check(name, &set.owner)?;
+        let own = [(Family::V4, now.a), (Family::V6, now.aaaa)];
+        let own = own.into_iter().filter(|(family, _)| set.keeps(*family));
+        let mut own = own.filter_map(|(_, records)| records).peekable();
         let Some(note) = now.note else {
-            return if now.a.is_none() && now.aaaa.is_none() {
+            return if own.peek().is_none() {
                 Ok(())
             } else {
                 let words = format!("{name} has addresses, and no note says who keeps them");
                 Err(Refusal::new(Class::HeldElsewhere, words))
             };
         };
-        let sets = [now.a, now.aaaa].into_iter().flatten().chain([note]);
-        let changes: Vec<Change> = sets.map(|set| Change::new(Action::Delete, set)).collect();
+        let changes = own.chain([note]);
+        let changes: Vec<Change> = changes
+            .map(|set| Change::new(Action::Delete, set))
+            .collect();
         self.change(zone, &changes).await
     }
 
@@ -255,8 +260,8 @@ impl Dns for Route53 {
         Box::pin(self.write(wanted))
     }
 
-    fn remove<'a>(&'a self, zone: &'a str, name: &'a str, owner: &'a str) -> Reply<'a, ()> {
-        Box::pin(self.erase(zone, name, owner))
+    fn remove<'a>(&'a self, set: &'a RecordSet) -> Reply<'a, ()> {
+        Box::pin(self.erase(set))
     }
 
     fn full_name(&self, _: &str, name: &str) -> String {

@@ -84,7 +84,9 @@ impl Running {
                 let error = format!("Failed to update DNS: {refusal}");
                 ("in-progress", error)
             }
-            Standing::Waiting | Standing::Nothing => ("in-progress", String::new()),
+            Standing::Waiting | Standing::Nothing | Standing::Leaving => {
+                ("in-progress", String::new())
+            }
         };
         let applied = self.keeper.applied();
         let (addresses, last_update) = match applied {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 const AGENT_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
@@ -5,7 +7,14 @@ const KUBELET_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-
 
 fn renew(scene: &Scene, second: u64, agents: &[&str], kubelets: &[&str]) {
     let labels = json!({ "floe.dev/vip-lease": "true" });
-    let lease = |name: String| json!({ "metadata": { "name": name, "labels": labels }, "spec": { "leaseTransitions": second } });
+    // By a clock that has nothing to do with that of the controller.
+    let time = jiff::Timestamp::UNIX_EPOCH + Duration::from_secs(second);
+    let lease = |name: String| {
+        json!({
+            "metadata": { "name": name, "labels": labels },
+            "spec": { "renewTime": format!("{time:.6}"), "leaseDurationSeconds": 40 },
+        })
+    };
     for node in agents {
         scene
             .server
@@ -40,13 +49,34 @@ async fn all_are_well(scene: &Scene) {
 async fn a_node_whose_agent_and_kubelet_are_silent_loses_its_address_before_it_is_not_ready() {
     let scene = scene().await;
     all_are_well(&scene).await;
-    for second in 1..=35 {
+    for second in 2..=20 {
         renew(&scene, second, &["n2", "n3"], &["n2", "n3"]);
         pass(1).await;
     }
     assert_eq!(scene.ip("p", A), "active n2");
     let node = scene.server.object(NODES, "n1").unwrap();
     assert_eq!(node["status"]["conditions"][0]["status"], "True");
+}
+
+/// The kubelet of n1 renewed at 0, so it is late after 15; the agent dies at one second or
+/// another.
+#[tokio::test(start_paused = true)]
+async fn the_later_in_the_kubelets_interval_a_node_dies_the_sooner_it_is_known() {
+    for (death, moved) in [(2, 18), (9, 20)] {
+        let scene = scene().await;
+        let mut second = 0;
+        while scene.ip("p", A) == "active n1" {
+            second += 1;
+            let mut agents = vec!["n2", "n3"];
+            if second <= death {
+                agents.push("n1");
+            }
+            renew(&scene, second, &agents, &["n2", "n3"]);
+            pass(1).await;
+            assert!(second <= moved, "it died at {death}");
+        }
+        assert!(second >= 14, "{second} is too early for {death}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -158,6 +158,35 @@ async fn what_was_bought_is_given_back_and_what_was_given_stays() {
     assert_eq!(scene.cloud.count(&format!("release {A}")), 0);
 }
 
+/// Somebody else may be sold an address at once: no name of ours may say it then.
+#[tokio::test(start_paused = true)]
+async fn a_name_goes_before_the_addresses_are_given_back() {
+    let mut scene = bought();
+    let name = json!({ "zone": "example.com", "recordName": "www" });
+    let mut spec = json!({ "ips": [A], "desiredIPs": 3, "reclaimPolicy": "Delete" });
+    spec["dnsRecordSet"] = name;
+    scene.server.put(POOLS, pool_with("p", spec));
+    scene.start();
+    served(&scene).await;
+    let says = |it: &Scene| it.dns.says("example.com", "www");
+    scene.until(|it| says(it).len() == 3).await;
+    scene
+        .until(|it| it.pool("p")["metadata"]["finalizers"].is_array())
+        .await;
+    scene.dns.lock().faults.push_back(unavailable());
+    delete(&scene);
+    scene
+        .until(|it| it.condition(&it.status("p"), "Published") == "False ProviderUnavailable")
+        .await;
+    assert_eq!(says(&scene).len(), 3);
+    let given = ["detach", "release"].map(|call| scene.cloud.count(call));
+    assert_eq!(given, [0; 2], "the name still says them");
+    scene.until(|it| it.pool("p").is_null()).await;
+    assert!(says(&scene).is_empty());
+    assert!(scene.dns.lock().names.is_empty(), "something is left of it");
+    assert_eq!(scene.cloud.count("release"), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_address_of_another_cluster_is_never_given_back() {
     let mut scene = bought();

@@ -34,6 +34,15 @@ impl Worker {
         if !running.looked {
             return;
         }
+        if running.waits_for_name(&self.object) {
+            if let Some(keeper) = &mut running.keeper
+                && let Some(set) = keeper.leave(now)
+            {
+                self.work
+                    .push(name(&self.shared, keeper.plan(), &self.caller, set, true));
+            }
+            return;
+        }
         for call in running.machine.poll(now) {
             if call == Call::Write {
                 self.writes.asked = true;
@@ -49,7 +58,7 @@ impl Worker {
             && let Some(set) = keeper.poll(now)
         {
             self.work
-                .push(name(&self.shared, keeper.plan(), &self.caller, set));
+                .push(name(&self.shared, keeper.plan(), &self.caller, set, false));
         }
     }
 
@@ -74,11 +83,10 @@ impl Worker {
             }
             Done::Written { outcome, fresh } => self.written(outcome, fresh, now),
             Done::Named {
-                zone,
-                name,
                 set,
+                removed,
                 outcome,
-            } => self.named(&(zone, name), set, outcome, now),
+            } => self.named(set, removed, outcome, now),
         }
     }
 
@@ -105,8 +113,8 @@ impl Worker {
 
     fn named(
         &mut self,
-        place: &(String, String),
         set: RecordSet,
+        removed: bool,
         outcome: Result<(), Refusal>,
         now: Timestamp,
     ) {
@@ -118,7 +126,7 @@ impl Worker {
         };
         // Another name by now: its keeper has asked for nothing yet.
         let plan = keeper.plan();
-        if (plan.zone.as_str(), plan.name.as_str()) != (place.0.as_str(), place.1.as_str()) {
+        if (&plan.zone, &plan.name) != (&set.zone, &set.name) {
             return;
         }
         let Id { namespace, name } = &self.id;
@@ -127,6 +135,7 @@ impl Worker {
                 namespace,
                 name,
                 dns = plan.full_name(),
+                removed,
                 "a name was written"
             ),
             Err(refusal) => {
@@ -134,7 +143,11 @@ impl Worker {
                 warn!(reason, namespace, name, error = %refusal, "a name was not written");
             }
         }
-        keeper.ended(set, outcome, now);
+        if removed {
+            keeper.left(outcome, now);
+        } else {
+            keeper.ended(set, outcome, now);
+        }
     }
 
     /// A write of the object has ended.
@@ -265,14 +278,18 @@ fn name(
     plan: &DnsPlan,
     caller: &Caller,
     set: RecordSet,
+    removed: bool,
 ) -> BoxFuture<'static, Done> {
     let (shared, plan, caller) = (Arc::clone(shared), plan.clone(), caller.clone());
     Box::pin(async move {
-        let outcome = shared.write_name(&plan, &caller, &set).await;
+        let outcome = if removed {
+            shared.remove_name(&plan, &caller, &set).await
+        } else {
+            shared.write_name(&plan, &caller, &set).await
+        };
         Done::Named {
-            zone: plan.zone,
-            name: plan.name,
             set,
+            removed,
             outcome,
         }
     })

@@ -6,12 +6,19 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_000 + second).expect("a moment")
 }
 
+fn renewed(second: i64) -> Renewal {
+    Renewal {
+        at: at(second),
+        interval: Duration::from_secs(10),
+    }
+}
+
 /// Nodes with their agents and kubelets last heard at these seconds.
 fn nodes(heard: &[(&str, Option<i64>, Option<i64>)]) -> BTreeMap<String, Evidence> {
     let evidence = |(name, agent, kubelet): &(&str, Option<i64>, Option<i64>)| {
         let it = Evidence {
             agent: agent.map(at),
-            kubelet: kubelet.map(at),
+            kubelet: kubelet.map(renewed),
         };
         ((*name).to_owned(), it)
     };
@@ -31,8 +38,48 @@ fn a_silent_agent_and_a_stale_lease_make_a_dead_node() {
         ("b", Some(30), Some(25)),
         ("c", Some(30), Some(25)),
     ]);
-    assert_eq!(judge(&nodes, 21), NOBODY);
-    assert_eq!(judge(&nodes, 22), ["a"]);
+    assert_eq!(judge(&nodes, 14), NOBODY);
+    assert_eq!(judge(&nodes, 15), ["a"]);
+}
+
+#[test]
+fn who_renews_more_often_is_missed_sooner_and_who_renews_less_often_later() {
+    let patience = |lasts: u64| {
+        let lasts = Some(Duration::from_secs(lasts));
+        let renewed = None;
+        let interval = Written { renewed, lasts }.interval();
+        Patience::default().kubelet(interval).as_secs()
+    };
+    assert_eq!([4, 0, 40, 400].map(patience), [5, 15, 15, 114]);
+    assert_eq!(Written::default().interval().as_secs(), 10);
+}
+
+#[test]
+fn what_agent_and_kubelet_wrote_by_their_clock_tells_how_old_a_lease_is() {
+    // That clock is an hour ahead.
+    let written = |second: Option<i64>| Written {
+        renewed: second.map(|it| at(3600 + it)),
+        lasts: None,
+    };
+    let seen = |kubelet, agent: Option<(i64, Option<i64>)>, now| {
+        let agent = agent.map(|(heard, wrote)| (at(heard), written(wrote)));
+        renewal(&written(kubelet), agent, at(now)).at
+    };
+    // The kubelet has renewed 4 s before the agent that was heard at 9.
+    assert_eq!(seen(Some(4), Some((9, Some(8))), 11), at(5));
+    // And after it.
+    assert_eq!(seen(Some(9), Some((9, Some(8))), 11), at(10));
+    // More than a usual interval ago, or in the future, is not believed.
+    assert_eq!(seen(Some(-50), Some((9, Some(8))), 11), at(1));
+    assert_eq!(seen(Some(90), Some((9, Some(8))), 11), at(11));
+    // Who does not write it is looked at from now on.
+    for (kubelet, agent) in [
+        (None, Some((9, Some(8)))),
+        (Some(4), Some((9, None))),
+        (Some(4), None),
+    ] {
+        assert_eq!(seen(kubelet, agent, 11), at(11));
+    }
 }
 
 #[test]
@@ -51,7 +98,7 @@ fn a_rolling_restart_of_agents_moves_nothing() {
                 it.agent = Some(at(second));
             }
             if second % 10 == 0 {
-                it.kubelet = Some(at(second));
+                it.kubelet = Some(renewed(second));
             }
         }
         assert_eq!(judge(&all, second), NOBODY, "second {second}");

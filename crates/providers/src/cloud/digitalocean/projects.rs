@@ -6,7 +6,10 @@
 //! says who bought it. It costs a project for each address, which is why it has to be
 //! asked for.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use floe_core::nodepool::cloud::{Class, Mark, Refusal};
 use http::{Method, StatusCode};
@@ -30,11 +33,37 @@ struct OneProject {
     project: Project,
 }
 
-/// All marks of the account, by the projects that are their names.
-pub async fn marks(api: &Api) -> Result<BTreeMap<String, Mark>, Refusal> {
-    let projects = all(api).await?.into_iter();
-    let marked = projects.filter_map(|project| Some((project.id, Mark::parse(&project.name)?)));
-    Ok(marked.collect())
+/// The projects of the account, and the marks that are names of some.
+pub type Known = BTreeMap<String, Option<Mark>>;
+
+/// The projects as they were listed last. The name of one hardly ever changes, so they are
+/// listed again only when an address is in one that is new; who gives an address back asks
+/// for its mark once more.
+#[derive(Debug, Default)]
+pub struct Marks(Mutex<Arc<Known>>);
+
+impl Marks {
+    /// All that are known, these among them.
+    pub async fn of<'a>(
+        &self,
+        api: &Api,
+        mut projects: impl Iterator<Item = &'a str>,
+    ) -> Result<Arc<Known>, Refusal> {
+        let known = Arc::clone(&self.lock());
+        if projects.all(|id| known.contains_key(id)) {
+            return Ok(known);
+        }
+        let listed = all(api).await?.into_iter();
+        let listed = listed.map(|project| (project.id, Mark::parse(&project.name)));
+        let known = Arc::new(listed.collect());
+        *self.lock() = Arc::clone(&known);
+        Ok(known)
+    }
+
+    /// Nobody holds it across an await.
+    fn lock(&self) -> MutexGuard<'_, Arc<Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The project of a mark, if there is one.

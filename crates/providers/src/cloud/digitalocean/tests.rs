@@ -1,6 +1,6 @@
 mod liars;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::*;
 use crate::{
@@ -285,6 +285,35 @@ async fn an_order_is_one_call_and_a_list_is_one() {
     scene.client.assign(ip, "digitalocean://1").await.unwrap();
     assert_eq!(scene.proxy.count(On::Reads), 1);
     assert_eq!(scene.proxy.count(On::Writes), 1);
+}
+
+/// Where each address has a project, an idle pool still costs one call a minute.
+#[tokio::test]
+async fn projects_are_listed_again_only_when_there_is_a_new_one() {
+    let options = Options {
+        project_per_address: true,
+        ..Options::default()
+    };
+    let scene = Scene::new(options).await;
+    let client = &scene.client;
+    let listed = async || {
+        let before = scene.proxy.seen().len();
+        let listed = client.list().await.unwrap();
+        let marks = listed.into_iter().filter_map(|it| it.mark).count();
+        (marks, scene.proxy.seen().len() - before)
+    };
+    assert_eq!(listed().await, (0, 2));
+    assert_eq!(listed().await, (0, 1));
+    let mark = Mark {
+        cluster: "c".into(),
+        pool: "p".into(),
+        purchase: "1".into(),
+    };
+    let ip = client.buy("nyc3", false, &mark).await.unwrap();
+    assert_eq!(listed().await, (1, 2));
+    assert_eq!(listed().await, (1, 1));
+    client.release(ip, &mark).await.unwrap();
+    assert_eq!(listed().await, (0, 1));
 }
 
 #[tokio::test]

@@ -82,9 +82,20 @@ impl<'a> Desk<'a> {
 
     /// The same, which may be refused.
     pub async fn try_remove(&self, who: &str) -> Result<(), Refusal> {
-        let (zone, name) = (self.zones.zone(), self.zones.name(&self.label));
-        let owner = self.owner(who);
-        self.zones.dns().remove(&zone, &name, &owner).await
+        self.try_remove_of(who, &[Family::V4, Family::V6]).await
+    }
+
+    /// The same of some families only.
+    pub async fn try_remove_of(&self, who: &str, families: &[Family]) -> Result<(), Refusal> {
+        let set = RecordSet {
+            zone: self.zones.zone(),
+            name: self.zones.name(&self.label),
+            addresses: BTreeSet::new(),
+            ttl: self.ttl(),
+            owner: self.owner(who),
+            families: families.iter().copied().collect(),
+        };
+        self.zones.dns().remove(&set).await
     }
 
     /// The full name, as the client says it.

@@ -29,6 +29,7 @@ pub struct State {
     /// The names under which addresses of IPv4 are known.
     pub names: Names,
     /// How many calls are left until the limit.
+    pub(super) failing: Option<Failing>,
     pub(super) calls_left: u64,
     pub(super) calls_reset: i64,
     last_id: u64,
@@ -133,6 +134,23 @@ pub enum Script {
         /// These.
         names: Names,
     },
+    /// The next calls fail.
+    Fail(Failing),
+}
+
+/// How calls fail.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Failing {
+    /// So many.
+    pub calls: u64,
+    /// With this status.
+    pub status: u16,
+    /// With so many seconds in `Retry-After`.
+    #[serde(default)]
+    pub retry_after: Option<u64>,
+    /// What was asked for is done all the same.
+    #[serde(default)]
+    pub done: bool,
 }
 
 impl State {
@@ -147,6 +165,7 @@ impl State {
             limit: 100,
             hold: true,
             names: Names::Both,
+            failing: None,
             calls_left: 5000,
             calls_reset: Timestamp::now().as_second() + 3600,
             last_id: 72_531_855,
@@ -192,6 +211,7 @@ impl State {
                 self.calls_reset = Timestamp::now().as_second() + reset;
             }
             Script::Names { names } => self.names = names,
+            Script::Fail(failing) => self.failing = Some(failing),
         }
         Ok(())
     }
@@ -201,6 +221,13 @@ impl State {
         let allowed = self.calls_left > 0;
         self.calls_left = self.calls_left.saturating_sub(1);
         allowed
+    }
+
+    /// How this call fails, if it does.
+    pub(super) fn next_failure(&mut self) -> Option<Failing> {
+        let failing = self.failing.as_mut().filter(|it| it.calls > 0)?;
+        failing.calls -= 1;
+        Some(failing.clone())
     }
 
     /// A number that nothing had before.

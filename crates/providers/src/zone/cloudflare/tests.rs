@@ -206,8 +206,11 @@ async fn more_than_a_batch_holds_is_written_too() {
         let found = scene.client.read(ZONE, &wanted.name).await.unwrap();
         assert_eq!(found.addresses, wanted.addresses);
     }
-    let name = scene.name("www");
-    scene.client.remove(ZONE, &name, "us").await.unwrap();
+    scene
+        .client
+        .remove(&scene.wanted(&["192.0.2.1"]))
+        .await
+        .unwrap();
     assert_eq!(scene.fake.look(|state| state.zones[ZONE].records.len()), 0);
 }
 

@@ -33,10 +33,10 @@ pub(super) fn ensure(place: &Place, now: &Now, wanted: &RecordSet) -> Message {
     update
 }
 
-/// Removes addresses and note, if the note is still the one that was read.
-pub(super) fn remove(place: &Place, now: &Now) -> Message {
+/// Removes addresses of these kinds and the note, if the note is still the one that was read.
+pub(super) fn remove(place: &Place, now: &Now, kinds: &[RecordType]) -> Message {
     let mut update = begin(place, now);
-    clear(&mut update, place, &kinds(|_| true));
+    clear(&mut update, place, kinds);
     update
 }
 

@@ -145,7 +145,7 @@ fn an_update_begins_with_what_must_still_be_true() {
         ..Now::default()
     };
     assert_eq!(now.owner.as_deref(), Some("floe/cluster/pool"));
-    let update = message::remove(&place, &now);
+    let update = message::remove(&place, &now, &message::kinds(|_| true));
     let [condition] = update.prerequisites() else {
         panic!("one condition: {update:?}");
     };
