@@ -1,4 +1,5 @@
-//! The commands of this repository: `cargo xtask test`, `check`, `demo`, `cluster`, `bench`.
+//! The commands of this repository: `cargo xtask test`, `check`, `demo`, `cluster`, `bench`,
+//! `image`, `manifests`.
 //!
 //! Never shipped and never linked by anything that is. What it starts comes
 //! from `floe-testbed`; this crate only asks for it and tells how it went.
@@ -8,6 +9,8 @@ mod child;
 mod cluster;
 mod demo;
 mod dependencies;
+mod image;
+mod manifests;
 mod test;
 mod tools;
 
@@ -42,6 +45,9 @@ enum Command {
     Cluster(cluster::Command),
     /// Measure what floe promises; the exit code says whether it holds
     Bench(bench::Args),
+    Image(image::Args),
+    /// Render deploy/controller.yaml and deploy/agent.yaml from the chart
+    Manifests(manifests::Args),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +56,8 @@ fn main() -> ExitCode {
         Command::Check => test::run(test::Args::check()),
         Command::Demo(args) => demo::run(args).map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
+        Command::Image(args) => image::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Manifests(args) => manifests::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Cluster(command) => cluster::run(command).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -56,6 +56,8 @@ enum Part {
     Unit,
     /// Tests in network namespaces of their own (needs root)
     Netns,
+    /// Images, chart and manifests (needs root)
+    Shipped,
     /// Clients of clouds and name servers, on servers that are not ours where there are some (needs root)
     Clouds,
     /// Tests in a guest kernel (needs root)

@@ -10,7 +10,7 @@ use floe_shell::{logs, version};
 
 use crate::{
     cleanup::Cleanup,
-    install::{self, Install},
+    install::{self, Install, Uninstall},
     sysctls::Sysctls,
 };
 
@@ -38,6 +38,8 @@ pub enum Work {
     Cleanup(Cleanup),
     /// Put the plugins on the host.
     Install(Install),
+    /// Take them away again.
+    Uninstall(Uninstall),
     /// Ask whether the daemon of this node serves.
     Ask {
         /// Its socket.
@@ -265,6 +267,19 @@ enum Other {
         #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
         conf_dir: PathBuf,
     },
+    /// Take away from this host what `install` puts there. New pods then come to the next
+    /// network that the container runtime knows. Pods with addresses go first
+    Uninstall {
+        /// Folder of plugins
+        #[arg(long, value_name = "DIR", default_value = "/opt/cni/bin")]
+        bin_dir: PathBuf,
+        /// Folder of network configurations
+        #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
+        conf_dir: PathBuf,
+        /// Wait for SIGTERM afterwards, as a DaemonSet wants it
+        #[arg(long)]
+        stay: bool,
+    },
     /// Ask whether the daemon of this node serves; the exit code says it
     Ask,
 }
@@ -315,6 +330,15 @@ impl Flags {
                     conf_dir,
                     socket: settings.socket,
                     state_dir: settings.state_dir,
+                }),
+                Some(Other::Uninstall {
+                    bin_dir,
+                    conf_dir,
+                    stay,
+                }) => Work::Uninstall(Uninstall {
+                    bin_dir,
+                    conf_dir,
+                    stay,
                 }),
                 None => Work::Serve(settings.into()),
             },

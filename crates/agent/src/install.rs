@@ -1,5 +1,6 @@
 //! `floe-agent install`: puts the plugins where the container runtime looks for them,
-//! and the agent's network first among its configurations.
+//! and the agent's network first among its configurations. `floe-agent uninstall` takes
+//! both away again.
 
 use std::{
     fs,
@@ -9,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::sys::signal::{SigSet, Signal};
 use serde_json::json;
 
 use crate::plugins::{OWN, SHIM};
@@ -66,6 +68,66 @@ impl Install {
             told,
         )
     }
+}
+
+/// What is to be taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uninstall {
+    /// The folder of plugins.
+    pub bin_dir: PathBuf,
+    /// The folder of network configurations.
+    pub conf_dir: PathBuf,
+    /// Whether to wait for a signal afterwards, so that a DaemonSet shows who has done it.
+    pub stay: bool,
+}
+
+impl Uninstall {
+    /// Takes away what [`Install`] puts there, and tells each step. The network goes first:
+    /// from then on new pods come to the next one. Where somebody else's network has its
+    /// place, such as galaxy's, the plugins are his too, and all stays.
+    pub fn run(&self, told: &mut impl Write) -> Result<(), InstallError> {
+        let network = self.conf_dir.join(NETWORK);
+        match fs::read(&network) {
+            Ok(content) if !is_ours(&content) => {
+                let _ = writeln!(told, "kept {}: it is not floe's", network.display());
+                return Ok(());
+            }
+            Ok(_) => remove(&network, told)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("read", &network)(error)),
+        }
+        for name in names() {
+            remove(&self.bin_dir.join(name), told)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a network was written by [`Install`]: galaxy's says nothing of a socket.
+fn is_ours(network: &[u8]) -> bool {
+    let network: serde_json::Value = serde_json::from_slice(network).unwrap_or_default();
+    network["type"] == SHIM && network["socket"].is_string()
+}
+
+fn remove(path: &Path, told: &mut impl Write) -> Result<(), InstallError> {
+    match fs::remove_file(path) {
+        Ok(()) => {
+            let _ = writeln!(told, "removed {}", path.display());
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed("remove", path)(error)),
+    }
+}
+
+/// Waits until somebody wants this process to end.
+pub fn wait_for_end() -> nix::Result<()> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGINT);
+    // Blocked, they are waited for; the first process of a container would ignore them.
+    signals.thread_block()?;
+    signals.wait().map(drop)
 }
 
 /// All plugins.
@@ -156,5 +218,63 @@ mod tests {
         );
         let left = fs::read_dir(&install.bin_dir).unwrap().count();
         assert_eq!(left, names().count(), "no drafts");
+    }
+
+    #[test]
+    fn what_was_installed_is_gone_afterwards_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let install = Install {
+            program: folder.path().join("floe-cni"),
+            bin_dir: folder.path().join("bin"),
+            conf_dir: folder.path().join("conf"),
+            socket: "/run/agent.sock".into(),
+            state_dir: "/var/lib/attached".into(),
+        };
+        fs::write(&install.program, "plugin").unwrap();
+        install.run(&mut io::sink()).unwrap();
+        let others = [
+            install.bin_dir.join("bridge"),
+            install.conf_dir.join("10-pods.conf"),
+        ];
+        for file in &others {
+            fs::write(file, "").unwrap();
+        }
+        let uninstall = Uninstall {
+            bin_dir: install.bin_dir.clone(),
+            conf_dir: install.conf_dir.clone(),
+            stay: false,
+        };
+        let mut told = Vec::new();
+        uninstall.run(&mut told).unwrap();
+        let told = String::from_utf8(told).unwrap();
+        let first = told.lines().next().unwrap();
+        assert!(first.ends_with(NETWORK), "{told}");
+        assert_eq!(told.lines().count(), 1 + names().count());
+        for dir in [&install.bin_dir, &install.conf_dir] {
+            assert_eq!(fs::read_dir(dir).unwrap().count(), 1);
+        }
+        assert!(others.iter().all(|file| file.exists()));
+        // Again, and where nothing ever was: nothing to do.
+        let mut told = Vec::new();
+        uninstall.run(&mut told).unwrap();
+        assert!(told.is_empty());
+    }
+
+    #[test]
+    fn what_galaxy_installed_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().to_owned();
+        let galaxy = r#"{"name":"galaxy-sdn","type":"galaxy-sdn","cniVersion":"0.2.0"}"#;
+        fs::write(place.join(NETWORK), galaxy).unwrap();
+        fs::write(place.join(SHIM), "galaxy's").unwrap();
+        let uninstall = Uninstall {
+            bin_dir: place.clone(),
+            conf_dir: place.clone(),
+            stay: false,
+        };
+        let mut told = Vec::new();
+        uninstall.run(&mut told).unwrap();
+        assert!(told.starts_with(b"kept "));
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 2);
     }
 }

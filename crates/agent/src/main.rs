@@ -32,6 +32,7 @@ mod pods;
 mod request;
 mod run;
 mod server;
+mod settings;
 mod state;
 mod sweep;
 mod sysctls;
@@ -68,12 +69,23 @@ fn start(config: Config) -> anyhow::Result<()> {
             flag, "flag has no effect in floe"
         );
     }
-    let settings = match config.work {
-        Work::Serve(settings) => settings,
-        Work::Cleanup(cleanup) => return cleanup::run(&cleanup),
+    let serve = match config.work {
+        Work::Serve(serve) => serve,
+        Work::Cleanup(cleanup) => {
+            settings::open();
+            return cleanup::run(&cleanup);
+        }
         Work::Ask { socket } => return Ok(ask::ask(&socket)?),
+        Work::Uninstall(uninstall) => {
+            uninstall.run(&mut std::io::stdout().lock())?;
+            if uninstall.stay {
+                install::wait_for_end()?;
+            }
+            return Ok(());
+        }
         Work::Install(install) => return Ok(install.run(&mut std::io::stdout().lock())?),
     };
+    settings::open();
     // Explicit, so that no other crate's features can change the choice. An error
     // means that one is installed already, which nothing before does.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -83,5 +95,5 @@ fn start(config: Config) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    Ok(runtime.block_on(run::run(*settings))?)
+    Ok(runtime.block_on(run::run(*serve))?)
 }

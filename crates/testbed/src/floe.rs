@@ -15,7 +15,8 @@ use serde_json::json;
 use crate::cluster::{Cluster, wait};
 use crate::command;
 use crate::host::sibling_program;
-use crate::image::Image;
+use crate::image::debian::Debian;
+use crate::image::product;
 use crate::supervisor::addresses::{EXTENDER_PORT, EXTENDER_SERVICE, NODES};
 use crate::supervisor::fake_nodes;
 
@@ -52,15 +53,15 @@ pub fn install_with(cluster: &Cluster, variables: &[(&str, &str)]) -> Result<()>
 /// Makes the image of the controller that was just built, for nodes to pull, and returns
 /// its digest.
 pub fn publish_controller(cluster: &Cluster) -> Result<String> {
-    Image::empty()
-        .program(&sibling_program("floe-controller")?, "floe-controller")?
+    product::controller(&Debian::ensure()?, &sibling_program("floe-controller")?)?
+        .image
         .store(&cluster.paths().registry(), &["floe/controller"])
         .context("cannot make the image of floe-controller")
 }
 
 /// A tag of its own per build: nodes keep what they pulled, and whoever installs
 /// again after a change wants to see the change.
-fn tag_of(digest: &str) -> String {
+pub fn tag_of(digest: &str) -> String {
     let digits = digest.trim_start_matches("sha256:").chars();
     digits.take(12).collect()
 }

@@ -1,4 +1,8 @@
-//! Container images made on the spot, kept in a directory that the registry serves.
+//! Container images made on the spot, without a daemon: for the registry of a cluster, or as
+//! an OCI layout for others.
+//!
+//! An image is a function of its inputs: entries are sorted, and nothing has a time, an
+//! owner or a mode of the machine that made it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +14,11 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+pub mod debian;
+pub mod layout;
+pub mod product;
+pub mod sbom;
+
 /// The files of an image and how it starts.
 #[derive(Default)]
 pub struct Image {
@@ -17,6 +26,8 @@ pub struct Image {
     entrypoint: Vec<String>,
     command: Vec<String>,
     stop_signal: Option<&'static str>,
+    user: Option<&'static str>,
+    labels: BTreeMap<String, String>,
 }
 
 enum Content {
@@ -108,19 +119,61 @@ impl Image {
         self
     }
 
-    /// Writes the image into a registry directory under one or more names, and
-    /// returns its digest.
-    pub fn store(&self, registry: &Path, names: &[&str]) -> Result<String> {
-        let blobs = registry.join("blobs");
-        fs::create_dir_all(&blobs)?;
-        let layer = store_blob(&blobs, &self.layer()?)?;
-        let config = store_blob(&blobs, &serde_json::to_vec(&self.config(&layer))?)?;
+    /// What is started when nobody says otherwise.
+    pub fn start(&mut self, program: &str) -> &mut Self {
+        self.entrypoint = vec![program.to_owned()];
+        self
+    }
+
+    /// Who runs it when nobody says otherwise: `uid:gid`.
+    pub fn user(&mut self, user: &'static str) -> &mut Self {
+        self.user = Some(user);
+        self
+    }
+
+    /// What tools show of the image.
+    pub fn label(&mut self, name: &str, value: &str) -> &mut Self {
+        self.labels.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The image as bytes.
+    pub fn build(&self) -> Result<Built> {
+        let layer = Blob::new(self.layer()?);
+        let config = Blob::new(serde_json::to_vec(&self.config(&layer))?);
         let manifest = json!({
             "schemaVersion": 2, "mediaType": MANIFEST_TYPE,
             "config": config.descriptor("application/vnd.oci.image.config.v1+json"),
             "layers": [layer.descriptor("application/vnd.oci.image.layer.v1.tar")],
         });
-        let manifest = store_blob(&blobs, &serde_json::to_vec(&manifest)?)?;
+        Ok(Built {
+            manifest: Blob::new(serde_json::to_vec(&manifest)?),
+            config,
+            layer,
+        })
+    }
+
+    /// Puts the files of the image into a folder, as a container sees them.
+    pub fn unpack(&self, folder: &Path) -> Result<()> {
+        let layer = self.layer()?;
+        let mut archive = tar::Archive::new(layer.as_slice());
+        archive.set_preserve_permissions(true);
+        Ok(archive.unpack(folder)?)
+    }
+
+    /// Writes the image into a registry directory under one or more names, and
+    /// returns its digest.
+    pub fn store(&self, registry: &Path, names: &[&str]) -> Result<String> {
+        let blobs = registry.join("blobs");
+        fs::create_dir_all(&blobs)?;
+        let built = self.build()?;
+        for blob in built.blobs() {
+            let path = blobs.join(blob.hex());
+            if !path.exists() {
+                write_atomically(&path, &blob.bytes)?;
+            }
+        }
+        let manifest = built.manifest;
         for name in names {
             let reference = registry.join("repositories").join(name.replace('/', "%"));
             fs::create_dir_all(
@@ -140,6 +193,12 @@ impl Image {
         });
         if let Some(signal) = self.stop_signal {
             config["StopSignal"] = signal.into();
+        }
+        if let Some(user) = self.user {
+            config["User"] = user.into();
+        }
+        if !self.labels.is_empty() {
+            config["Labels"] = json!(self.labels);
         }
         json!({
             "architecture": architecture(), "os": "linux",
@@ -187,29 +246,54 @@ impl Image {
 /// The media type under which manifests are served.
 pub const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 
+/// An image as bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Built {
+    manifest: Blob,
+    config: Blob,
+    layer: Blob,
+}
+
+impl Built {
+    /// The digest by which the image is known.
+    pub fn digest(&self) -> &str {
+        &self.manifest.digest
+    }
+
+    /// How large it is, as it lies on disk.
+    pub fn size(&self) -> usize {
+        self.blobs().iter().map(|blob| blob.bytes.len()).sum()
+    }
+
+    fn blobs(&self) -> [&Blob; 3] {
+        [&self.layer, &self.config, &self.manifest]
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
 struct Blob {
     digest: String,
-    size: usize,
+    bytes: Vec<u8>,
 }
 
 impl Blob {
-    fn descriptor(&self, media_type: &str) -> Value {
-        json!({ "mediaType": media_type, "digest": self.digest, "size": self.size })
+    fn new(bytes: Vec<u8>) -> Self {
+        let hex = Sha256::digest(&bytes)
+            .iter()
+            .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+        Self {
+            digest: format!("sha256:{hex}"),
+            bytes,
+        }
     }
-}
 
-fn store_blob(blobs: &Path, bytes: &[u8]) -> Result<Blob> {
-    let hex = Sha256::digest(bytes)
-        .iter()
-        .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
-    let path = blobs.join(&hex);
-    if !path.exists() {
-        write_atomically(&path, bytes)?;
+    fn hex(&self) -> &str {
+        self.digest.trim_start_matches("sha256:")
     }
-    Ok(Blob {
-        digest: format!("sha256:{hex}"),
-        size: bytes.len(),
-    })
+
+    fn descriptor(&self, media_type: &str) -> Value {
+        json!({ "mediaType": media_type, "digest": self.digest, "size": self.bytes.len() })
+    }
 }
 
 /// The registry may read at any moment: a file is there whole or not at all.
@@ -245,7 +329,8 @@ fn parse_ldd(text: &str) -> Result<Vec<PathBuf>> {
     Ok(libraries)
 }
 
-fn architecture() -> &'static str {
+/// The machine's processor as images and Debian name it.
+pub fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -254,64 +339,4 @@ fn architecture() -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn libraries_are_read_from_both_forms_of_ldd_lines() {
-        let text = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\
-                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
-        let libraries = parse_ldd(text).unwrap();
-        assert_eq!(
-            libraries,
-            [
-                PathBuf::from("/lib/x86_64-linux-gnu/libc.so.6"),
-                PathBuf::from("/lib64/ld-linux-x86-64.so.2")
-            ]
-        );
-        let none = parse_ldd("\tnot a dynamic executable\n").unwrap();
-        assert!(none.is_empty());
-    }
-
-    #[test]
-    fn a_library_that_is_missing_is_named() {
-        let text = "\tlibc.so.6 => /lib/libc.so.6 (0x00007f)\n\tlibodd.so.1 => not found\n";
-        let error = parse_ldd(text).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "its library libodd.so.1 is not on this machine"
-        );
-    }
-
-    #[test]
-    fn only_an_image_that_says_so_is_killed_to_stop() {
-        let layer = Blob {
-            digest: "sha256:0".to_owned(),
-            size: 0,
-        };
-        let mut image = Image::empty();
-        assert_eq!(image.config(&layer)["config"].get("StopSignal"), None);
-        image.stop_at_once();
-        assert_eq!(image.config(&layer)["config"]["StopSignal"], "SIGKILL");
-    }
-
-    #[test]
-    fn the_same_image_is_stored_once_under_all_its_names() {
-        let registry = tempfile::tempdir().unwrap();
-        let mut image = Image::empty();
-        image.text("etc/motd", "hello\n");
-        image
-            .store(registry.path(), &["nginx", "team/site"])
-            .unwrap();
-        image.store(registry.path(), &["nginx"]).unwrap();
-        let named = |name: &str| {
-            fs::read_to_string(registry.path().join("repositories").join(name)).unwrap()
-        };
-        assert_eq!(named("nginx"), named("team%site"));
-        // Layer, configuration and manifest.
-        assert_eq!(
-            fs::read_dir(registry.path().join("blobs")).unwrap().count(),
-            3
-        );
-    }
-}
+mod tests;

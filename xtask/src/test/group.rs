@@ -7,15 +7,18 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use floe_testbed::cache::Lock;
 use floe_testbed::cluster::{self, shared::SHARED_NAME};
 use floe_testbed::cnitool;
 use floe_testbed::guest::{self, Job};
+use floe_testbed::helm;
+use floe_testbed::image::debian::Debian;
 use floe_testbed::lab;
 use floe_testbed::packages::{self, Need};
 use floe_testbed::progress::Step;
 use floe_testbed::schemathesis;
+use nix::unistd::geteuid;
 
 use super::build::{self, Binary};
 use super::libtest::{self, Selection};
@@ -52,6 +55,21 @@ pub const GROUPS: &[Group] = &[
         clusters: &[],
     },
     Group {
+        part: Part::Shipped,
+        name: "shipped",
+        targets: &[on_host("shipped")],
+        prepare: || {
+            ensure!(
+                geteuid().is_root(),
+                "it takes root to run programs of images"
+            );
+            helm::ensure()?;
+            Debian::ensure()?;
+            Ok(None)
+        },
+        clusters: &[],
+    },
+    Group {
         part: Part::Clouds,
         name: "clouds",
         targets: &[on_host("clouds")],
@@ -83,6 +101,8 @@ pub const GROUPS: &[Group] = &[
             cluster::prepare()?;
             packages::ensure(&CLIENTS)?;
             schemathesis::prepare()?;
+            helm::ensure()?;
+            Debian::ensure()?;
             // Another checkout's tests bring up clusters of the same names.
             let turn = Lock::take("cluster-tests").context("cannot lock the cache folder")?;
             Ok(Some(turn))
@@ -95,6 +115,7 @@ pub const GROUPS: &[Group] = &[
             "restore",
             "shared-ips",
             "node-pools",
+            "chart",
             "lifecycle",
             "lifecycle-2",
         ],

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use super::*;
 
 fn parse(flags: &[&str]) -> Result<Config, clap::Error> {
@@ -7,7 +9,9 @@ fn parse(flags: &[&str]) -> Result<Config, clap::Error> {
 fn settings(flags: &[&str]) -> Settings {
     match parse(flags).unwrap().work {
         Work::Serve(settings) => *settings,
-        Work::Cleanup(_) | Work::Install(_) | Work::Ask { .. } => panic!("it shall serve"),
+        Work::Cleanup(_) | Work::Install(_) | Work::Uninstall(_) | Work::Ask { .. } => {
+            panic!("it shall serve")
+        }
     }
 }
 
@@ -129,4 +133,25 @@ fn cleanup_is_a_work_of_its_own() {
         parse(&["cleanup", "--log-format=text"]).unwrap().log_format,
         logs::Format::Text
     );
+}
+
+#[test]
+fn what_was_installed_is_taken_away_from_the_same_folders() {
+    let work = |flags: &[&str]| parse(flags).unwrap().work;
+    let Work::Install(there) = work(&["install"]) else {
+        panic!("it shall install");
+    };
+    let Work::Uninstall(gone) = work(&["uninstall"]) else {
+        panic!("it shall uninstall");
+    };
+    assert_eq!(
+        (gone.bin_dir, gone.conf_dir),
+        (there.bin_dir, there.conf_dir)
+    );
+    assert!(!gone.stay);
+    let Work::Uninstall(stays) = work(&["uninstall", "--stay", "--bin-dir=/b"]) else {
+        panic!("it shall uninstall");
+    };
+    assert!(stays.stay);
+    assert_eq!(stays.bin_dir, Path::new("/b"));
 }

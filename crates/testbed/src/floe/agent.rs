@@ -9,7 +9,8 @@ use super::{DEPLOY, NAMESPACE, apply_definitions, example, tag_of};
 use crate::cluster::Cluster;
 use crate::command;
 use crate::host::sibling_program;
-use crate::image::Image;
+use crate::image::debian::Debian;
+use crate::image::product;
 use crate::supervisor::fake_nodes;
 
 /// Selects the pods of the agent.
@@ -34,20 +35,22 @@ pub fn install_example(cluster: &Cluster) -> Result<()> {
 }
 
 fn roll_out(cluster: &Cluster, options: &[&str]) -> Result<()> {
-    let mut image = Image::empty();
-    image
-        // Rules of shared addresses. The last program is the one that is started.
-        .program(Path::new("/usr/sbin/nft"), "usr/sbin/nft")?
-        .program(&sibling_program("floe-agent")?, "floe-agent")?
-        .copy(&sibling_program("floe-cni")?, "floe-cni");
-    let digest = image
-        .store(&cluster.paths().registry(), &["floe/agent"])
-        .context("cannot make the image of floe-agent")?;
+    let digest = publish(cluster)?;
     apply_definitions(cluster)?;
     let manifest = fs::read_to_string(Path::new(DEPLOY).join("agent.yaml"))?;
     let manifest = manifest.replace("floe/agent:dev", &format!("floe/agent:{}", tag_of(&digest)));
     cluster.apply(&for_testbed(&manifest, options)?, NAMESPACE)?;
     wait_until_ready(cluster)
+}
+
+/// Makes the image of the agent that was just built, for nodes to pull, and returns its
+/// digest.
+pub fn publish(cluster: &Cluster) -> Result<String> {
+    let (agent, plugins) = (sibling_program("floe-agent")?, sibling_program("floe-cni")?);
+    product::agent(&Debian::ensure()?, &agent, &plugins)?
+        .image
+        .store(&cluster.paths().registry(), &["floe/agent"])
+        .context("cannot make the image of floe-agent")
 }
 
 /// Writes the `galaxy.json` of all nodes. Agents read it when they start.

@@ -126,7 +126,7 @@ fn fetch(package: &'static str, root: &Path) -> Result<Unpacked, Error> {
             .ok_or(Error::NoKernel { package: KERNEL })?,
         package => package.to_owned(),
     };
-    apt.download(&package, &files)?;
+    apt.download(&[&package], &files)?;
     let deb = only_entry(&files, &package, "package file")?;
     let mut unpack = Command::new("dpkg-deb");
     unpack.arg("-x").arg(deb).arg(root);

@@ -91,13 +91,13 @@ impl Apt {
         })
     }
 
-    /// Puts the package file of `package` into the folder `dir`, without installing it.
-    pub(crate) fn download(&self, package: &str, dir: &Path) -> Result<(), Error> {
+    /// Puts the files of packages into the folder `dir`, without installing them.
+    pub(crate) fn download(&self, packages: &[&str], dir: &Path) -> Result<(), Error> {
         // apt drops to a user of its own, who may not write here.
-        let mut command = self.command(&["-o", "APT::Sandbox::User=root", "download", package]);
-        command.current_dir(dir);
-        let what = format!("download {package}");
-        Step::run(format!("downloading {package}"), || {
+        let mut command = self.command(&["-o", "APT::Sandbox::User=root", "download"]);
+        command.args(packages).current_dir(dir);
+        let what = format!("download {}", packages.join(" "));
+        Step::run(format!("downloading {}", packages.join(" ")), || {
             self.run(&what, &mut command)
         })
     }
