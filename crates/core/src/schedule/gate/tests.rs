@@ -269,7 +269,11 @@ fn taints_keep_off_unless_they_are_tolerated_or_pass_by_themselves() {
         ("other", "NoExecute", Accepts::No),
         ("other", "PreferNoSchedule", Accepts::Yes),
         ("node.kubernetes.io/not-ready", "NoExecute", Accepts::Later),
-        ("node.kubernetes.io/unschedulable", "NoSchedule", Accepts::No),
+        (
+            "node.kubernetes.io/unschedulable",
+            "NoSchedule",
+            Accepts::No,
+        ),
     ];
     for (key, effect, wanted) in table {
         assert_eq!(accepts(&needs, &[], &[taint(key, effect)]), wanted, "{key}");

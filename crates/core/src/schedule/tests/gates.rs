@@ -120,6 +120,10 @@ fn nodes_offer_as_much_as_there_are_addresses_or_the_cap() {
     let v6 = r#"[{"nodeSubnets": ["fd00:1::/64"], "ips": ["fd00:2::2~fd00:2::ffff:ffff:ffff:fff0"],
         "subnet": "fd00:2::/64", "gateway": "fd00:2::1"}]"#;
     let world = World::of(fixture::config(v6));
-    let all = capacity(world.ledger.topology(), "fd00:1::/64".parse().unwrap(), None);
+    let all = capacity(
+        world.ledger.topology(),
+        "fd00:1::/64".parse().unwrap(),
+        None,
+    );
     assert_eq!(all, 1_000_000);
 }
