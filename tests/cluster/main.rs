@@ -23,6 +23,7 @@ mod custom_workloads;
 mod extender;
 mod float_ips;
 mod floe_nodes;
+mod gates;
 mod holdings;
 mod http;
 mod images;

@@ -43,6 +43,8 @@ pub struct Record {
     pub node: String,
     /// What the pod was given with the address.
     pub network: Network,
+    /// Whether the cloud has still to bring the address to the node.
+    pub assigning: bool,
 }
 
 /// What a record says that its pod was given.
@@ -98,6 +100,9 @@ pub enum PermitError {
         /// What the record says.
         recorded: String,
     },
+    /// The cloud has not brought it to the node yet.
+    #[error("{0} is not assigned to this node in the cloud yet")]
+    NotAssigned(IpAddr),
     /// The API server does not tell.
     #[error("cannot read the record of {ip}: {error}")]
     Unreadable {
@@ -115,6 +120,7 @@ impl PermitError {
             Self::NotRecorded(_) => "AddressNotRecorded",
             Self::AnotherPod { .. } => "AddressOfAnotherPod",
             Self::AnotherNetwork { .. } => "AddressNetworkDiffers",
+            Self::NotAssigned(_) => "AddressNotAssigned",
             Self::Unreadable { .. } => "RecordUnreadable",
         }
     }
@@ -258,10 +264,14 @@ impl Record {
     pub fn of(object: &FloatingIP) -> Self {
         let attribute = object.spec.place().attribute;
         let annotations = object.metadata.annotations.as_ref();
+        let mut assigning = false;
         let network = match annotations.and_then(|all| all.get(labels::NETWORK)) {
             None => Network::Untold,
             Some(value) => match Given::parse(value) {
-                Some(given) if given.uid == attribute.uid => Network::Told(given.info),
+                Some(given) if given.uid == attribute.uid => {
+                    assigning = given.assigning;
+                    Network::Told(given.info)
+                }
                 Some(_) => Network::Untold,
                 None => Network::Strange(shortened(value)),
             },
@@ -271,6 +281,7 @@ impl Record {
             uid: attribute.uid,
             node: attribute.node_name,
             network,
+            assigning,
         }
     }
 
@@ -282,6 +293,10 @@ impl Record {
         }
         let recorded = match &self.network {
             Network::Untold => return Ok(()),
+            // The runtime tries again, and by then it may be there.
+            Network::Told(given) if given == claimed && self.assigning => {
+                return Err(PermitError::NotAssigned(ip));
+            }
             Network::Told(given) if given == claimed => return Ok(()),
             Network::Told(given) => described(given),
             Network::Strange(text) => format!("{text:?}"),

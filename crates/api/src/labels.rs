@@ -61,6 +61,10 @@ pub struct Given {
     /// galaxy that hands the address on leaves the annotation as it is.
     #[serde(default)]
     pub uid: String,
+    /// Whether the cloud has still to bring the address to the pod's node. Until then
+    /// no interface of the pod is to have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub assigning: bool,
 }
 
 impl Given {
@@ -85,6 +89,11 @@ mod tests {
         let given = Given::parse(text).unwrap();
         assert_eq!((given.info.ip.prefix_len(), given.info.vlan), (24, 2));
         assert_eq!((&*given.uid, given.value()), ("u1", text.to_owned()));
+        assert!(!given.assigning);
+        let text =
+            r#"{"ip":"10.0.0.5/24","vlan":2,"gateway":"10.0.0.1","uid":"u1","assigning":true}"#;
+        let given = Given::parse(text).unwrap();
+        assert_eq!((given.assigning, given.value()), (true, text.to_owned()));
         for nonsense in ["", "{}", "[]", r#"{"ip":"10.0.0.5/24"}"#] {
             assert_eq!(Given::parse(nonsense), None, "{nonsense}");
         }

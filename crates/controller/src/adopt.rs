@@ -135,7 +135,12 @@ impl Adopter {
                         told.forget(&pod.uid);
                     }
                     Ok(Change::Relisted) | Err(RecvError::Lagged(_)) => next_look = Instant::now(),
-                    Ok(Change::Workload(_) | Change::Node(_) | Change::NodeReadiness(_))
+                    Ok(
+                        Change::Workload(_)
+                        | Change::Node(_)
+                        | Change::NodeLooks(_)
+                        | Change::NodeReadiness(_),
+                    )
                     | Err(RecvError::Closed) => {}
                 },
                 news = news.recv() => match news {

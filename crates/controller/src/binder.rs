@@ -41,6 +41,8 @@ mod addresses;
 mod attempt;
 mod binding;
 mod node;
+mod opening;
+mod placing;
 mod undo;
 
 /// How long the scheduler is kept waiting. A bind that is under way then stops at
@@ -142,6 +144,14 @@ pub enum BindError {
         /// What went wrong.
         why: String,
     },
+    /// The pod has its addresses, but its gate is not open.
+    #[error("cannot open the gate of pod {pod}: {why}")]
+    Gate {
+        /// Namespace and name of the pod.
+        pod: String,
+        /// What went wrong.
+        why: String,
+    },
     /// The pod has gone meanwhile.
     #[error("update pod {key}: the pod is gone")]
     Gone {
@@ -171,6 +181,7 @@ impl BindError {
             Self::Contended { .. } => "RecordConflict",
             Self::Cloud { why, .. } => why.reason(),
             Self::Binding { .. } => "BindingFailed",
+            Self::Gate { .. } => "GateNotOpened",
             Self::Gone { .. } => "PodGone",
             Self::Late => "BindTimeout",
             Self::Aborted => "BindAborted",

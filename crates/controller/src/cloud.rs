@@ -38,6 +38,11 @@ impl Cloud {
         Self(Some(Paced::new(provider, Pace::default(), observer)))
     }
 
+    /// Whether there is a provider.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Makes an address reachable on a node, with a limit to the waiting.
     pub async fn assign(&self, node: &str, ip: IpAddr) -> Result<(), ProviderError> {
         match &self.0 {

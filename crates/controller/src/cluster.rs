@@ -17,7 +17,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-use floe_core::ipam::owner::App;
+use floe_core::{
+    ipam::owner::App,
+    schedule::gate::needs::{self, Accepts, Needs},
+};
 use tokio::sync::broadcast;
 
 pub use self::{
@@ -26,7 +29,7 @@ pub use self::{
     crowd::{Asks, Herd, Member},
     feed::{Feeds, feed},
     nodes::Node,
-    pod::{Phase, Pod},
+    pod::{Assigned, Phase, Pod},
     slim::PodObject,
     workloads::{Freshness, Unreadable, Workloads},
 };
@@ -91,6 +94,9 @@ pub enum Change {
     ),
     /// A node that was known has become ready, or has ceased to be.
     NodeReadiness(String),
+    /// A node that was known has other labels or taints, or offers another amount of
+    /// the resource of floating IPs.
+    NodeLooks(String),
     /// A complete list has replaced what was known: anything may have changed. Of
     /// a first list only this is told, of later ones also each difference.
     Relisted,
@@ -142,6 +148,34 @@ impl Cluster {
         let nodes = self.node_table();
         let all = nodes.iter();
         all.map(|(_, name, node)| (name.to_owned(), node.address))
+            .collect()
+    }
+
+    /// The nodes that a pod accepts; if there are none, those that it would accept if
+    /// they were in order.
+    pub fn accepted_by(&self, needs: &Needs) -> Vec<(String, Option<IpAddr>)> {
+        let nodes = self.node_table();
+        let (mut now, mut later) = (Vec::new(), Vec::new());
+        for (_, name, node) in nodes.iter() {
+            let looks = needs::Looks {
+                name,
+                labels: &node.looks.labels,
+                taints: &node.looks.taints,
+            };
+            match needs.accept(looks) {
+                Accepts::Yes => now.push((name.to_owned(), node.address)),
+                Accepts::Later => later.push((name.to_owned(), node.address)),
+                Accepts::No => {}
+            }
+        }
+        if now.is_empty() { later } else { now }
+    }
+
+    /// The names of all nodes, with everything that is known of them.
+    pub fn every_node(&self) -> Vec<(String, Node)> {
+        let nodes = self.node_table();
+        let all = nodes.iter();
+        all.map(|(_, name, node)| (name.to_owned(), node.clone()))
             .collect()
     }
 

@@ -22,6 +22,9 @@ use jiff::SignedDuration;
 mod api;
 mod flipop;
 mod galaxy;
+mod scheduling;
+
+pub use scheduling::{Scheduling, SchedulingSettings};
 
 pub use api::{ApiSettings, ApiTls, Auth, Issued};
 
@@ -38,6 +41,8 @@ pub struct Config {
     pub api: ApiSettings,
     /// How the scheduler is answered.
     pub extender: ExtenderSettings,
+    /// How pods that want addresses come to their nodes.
+    pub scheduling: SchedulingSettings,
     /// How log lines look.
     pub log_format: logs::Format,
     /// Which log lines are written.
@@ -260,6 +265,9 @@ struct Flags {
     api: api::ApiFlags,
 
     #[command(flatten)]
+    scheduling: scheduling::SchedulingFlags,
+
+    #[command(flatten)]
     flipop: flipop::FlipopFlags,
 
     #[command(flatten)]
@@ -309,6 +317,7 @@ impl Flags {
             health_addr: self.flipop.metrics_bind_addr.unwrap_or(self.health_addr),
             api: self.api.check(self.bind, &election.namespace),
             extender,
+            scheduling: self.scheduling.settings(),
             log_format: self.log_format,
             log_level: self.log_level.unwrap_or(default_level),
             float_ips: self.flipop.float_ips,

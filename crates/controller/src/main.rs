@@ -31,6 +31,7 @@ mod directory;
 mod duty;
 mod events;
 mod extender;
+mod gates;
 mod health;
 mod leader;
 mod marks;

@@ -183,7 +183,7 @@ impl Reclaimer {
             }
             // When a node goes its pods follow, and each of them is told. Nobody
             // closes before the caches are gone, and they live as long as this.
-            Ok(Change::Node(_)) | Err(RecvError::Closed) => {}
+            Ok(Change::Node(_) | Change::NodeLooks(_)) | Err(RecvError::Closed) => {}
         }
     }
 

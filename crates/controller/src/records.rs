@@ -14,9 +14,7 @@ use std::net::IpAddr;
 use floe_api::galaxy::FloatingIP;
 use floe_core::{
     addr::name,
-    ipam::{
-        args::IpInfo, attribute::Attribute, key::HolderKey, ledger::Record, policy::ReleasePolicy,
-    },
+    ipam::{attribute::Attribute, key::HolderKey, ledger::Record, policy::ReleasePolicy},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -29,10 +27,11 @@ use crate::{
     store::{Books, Seen, Store},
 };
 
+mod assigned;
 mod content;
 mod server;
 
-pub use self::content::network;
+pub use self::content::{Network, network};
 
 /// Writes records.
 #[derive(Clone)]
@@ -160,7 +159,7 @@ impl Records {
         &self,
         gift: Gift<'_>,
         holding: &Holding,
-        network: Option<&IpInfo>,
+        network: Option<Network<'_>>,
         then: impl FnOnce(&mut Books) -> R,
     ) -> Result<R, WriteError> {
         let wanted = |object: &FloatingIP| content::says(object, holding, network);
@@ -240,7 +239,7 @@ impl Records {
             let lacking = books.is_bare(seen.ip);
             lacking.then(|| content::network(ledger, seen.ip)).flatten()
         });
-        let network = network.as_ref();
+        let network = network.as_ref().map(Network::from);
         let wanted = |object: &FloatingIP| content::is_marked(seen, object, outside, network);
         let patch = |version: &str| content::mark(seen, version, outside, network);
         let written = self.patch(seen, patch, wanted).await?;
@@ -252,7 +251,7 @@ impl Records {
         &self,
         ip: IpAddr,
         holding: &Holding,
-        network: Option<&IpInfo>,
+        network: Option<Network<'_>>,
         finish: impl FnOnce(&mut FloatingIP),
         wanted: impl Fn(&FloatingIP) -> bool,
     ) -> Result<Seen<FloatingIP>, WriteError> {

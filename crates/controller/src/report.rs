@@ -10,6 +10,7 @@ use std::{
 };
 
 use floe_core::ipam::choice::Choice;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::{debug, info, warn};
 
@@ -98,6 +99,25 @@ impl Reporter {
             addresses = list(addresses),
             "pod has its addresses",
         );
+        self.got(pod, &format!("on node {node}"), "Bind", addresses);
+    }
+
+    /// A pod got these addresses and was let through its gate, to nodes of these subnets.
+    pub fn let_through(&self, pod: &Pod, subnets: &[IpNet], addresses: &[Choice]) {
+        let subnets: Vec<String> = subnets.iter().map(ToString::to_string).collect();
+        let subnets = subnets.join(", ");
+        info!(
+            namespace = pod.namespace,
+            pod = pod.name,
+            uid = pod.uid,
+            subnets,
+            addresses = list(addresses),
+            "pod has its addresses, and its gate is open",
+        );
+        self.got(pod, &format!("for nodes of {subnets}"), "Assign", addresses);
+    }
+
+    fn got(&self, pod: &Pod, place: &str, action: &'static str, addresses: &[Choice]) {
         let is_new = |choice: &&Choice| matches!(choice, Choice::New(_));
         let (new, old): (Vec<_>, Vec<_>) = addresses.iter().partition(is_new);
         let groups = [
@@ -108,9 +128,9 @@ impl Reporter {
             if addresses.is_empty() {
                 continue;
             }
-            let words = format!("{word} {} on node {node}", list(addresses));
+            let words = format!("{word} {} {place}", list(addresses));
             if let Some(turn) = self.turn(pod, reason, &words) {
-                self.tell(pod, turn, false, reason, "Bind", words);
+                self.tell(pod, turn, false, reason, action, words);
             }
         }
     }
@@ -129,6 +149,32 @@ impl Reporter {
         );
         let turn = self.next_turn(pod, mark(reason, &note));
         self.tell(pod, turn, true, reason, "Check", note);
+    }
+
+    /// No node has room for a pod that has its addresses; what is done about it. Told
+    /// once until reason or words are others.
+    pub fn unplaced(
+        &self,
+        pod: &Pod,
+        action: &'static str,
+        reason: &'static str,
+        why: &dyn Display,
+    ) {
+        let note = why.to_string();
+        let Some(turn) = self.turn(pod, reason, &note) else {
+            return;
+        };
+        warn!(
+            namespace = pod.namespace,
+            pod = pod.name,
+            uid = pod.uid,
+            action,
+            reason,
+            why = note,
+            "no node has room for a pod with its addresses",
+        );
+        self.metrics.refused(reason);
+        self.tell(pod, turn, true, reason, action, note);
     }
 
     /// A pod without record was found to run with an address, and has it now.

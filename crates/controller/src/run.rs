@@ -174,6 +174,7 @@ fn start(
         metrics: metrics.clone(),
         events,
         standing: standing.clone(),
+        scheduling: config.scheduling,
     };
     let Answering { extender, rest } = float_ips::start(tasks, surroundings, &file)?;
     let warmth = store.warmth();

@@ -5,6 +5,7 @@
 //! - [`filter`](mod@filter): which of the offered nodes can run it.
 //! - [`score`](mod@score): which of those it should rather run on.
 //! - [`bind`](mod@bind): which addresses it gets there.
+//! - [`gate`]: all of this at once, for a pod that waits at a scheduling gate.
 //! - [`preempt`](mod@preempt): where other pods may be stopped for it.
 //! - [`wake`]: which of several waiting pods goes first.
 //! - [`refusal`]: why not.
@@ -17,6 +18,7 @@
 pub mod bind;
 pub mod claimant;
 pub mod filter;
+pub mod gate;
 pub mod limit;
 mod plan;
 pub mod preempt;

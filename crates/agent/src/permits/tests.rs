@@ -215,6 +215,28 @@ async fn vlan_gateway_and_subnet_are_those_of_the_record_if_it_tells_them() {
 }
 
 #[tokio::test]
+async fn an_address_that_the_cloud_has_not_brought_is_waited_for() {
+    let server = Server::default();
+    let records = Records::new(server.client());
+    let given = r#"{"ip":"10.0.0.5/24","vlan":2,"gateway":"10.0.0.1","uid":"u1","assigning":true}"#;
+    let table = [
+        (given.to_owned(), Some("AddressNotAssigned")),
+        // It is said of an earlier pod, and then of none any more.
+        (given.replace("u1", "u0"), None),
+        (given.replace("true", "false"), None),
+    ];
+    for (told, refused) in table {
+        let mut object = record("10.0.0.5", "sts_ns_web_web-0", "u1");
+        object["metadata"]["annotations"] = json!({ "floe.dev/network": told });
+        server.put(RECORDS, object);
+        let permit = records
+            .permit(&claim("10.0.0.5"), &pod("web-0", "u1"))
+            .await;
+        assert_eq!(permit.err().map(|it| it.reason()), refused, "{told}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_doubted_is_read_until_another_list_is_in() {
     let server = Server::default();
     server.put(RECORDS, record("10.0.0.5", "sts_ns_web_web-0", "u1"));

@@ -164,7 +164,15 @@ impl Holding {
                 gateway: entry.gateway(),
             };
             let uid = record.uid;
-            annotations.insert(labels::NETWORK.to_owned(), Given { info, uid }.value());
+            annotations.insert(
+                labels::NETWORK.to_owned(),
+                Given {
+                    info,
+                    uid,
+                    assigning: false,
+                }
+                .value(),
+            );
             let labels = object.metadata.labels.get_or_insert_default();
             labels.insert(labels::NODE.to_owned(), label);
         }

@@ -5,20 +5,22 @@ use std::net::IpAddr;
 use floe_core::{
     ipam::{args::IpInfo, choice::Choice, ledger::Record},
     schedule::{
-        bind,
+        bind::{self, Grant},
+        gate,
         refusal::{NodeRefusal, Refusal},
     },
 };
-use jiff::SignedDuration;
+use ipnet::IpNet;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    BindError,
-    attempt::{Attempt, Written},
+    BindError, Binder,
+    attempt::{Aim, Attempt, Written},
     undo::Leftover,
 };
 use crate::{
     clock,
-    records::{self, Gift, WriteError},
+    records::{self, Gift, Network, WriteError},
     store::Books,
 };
 
@@ -34,6 +36,8 @@ pub(super) struct Granted {
     /// The result for the annotation, one for each wish and in that order.
     pub infos: Vec<IpInfo>,
     pub give_back: Vec<Leftover>,
+    /// The node subnets that can carry all of it, where no node was chosen yet.
+    pub subnets: Vec<IpNet>,
 }
 
 /// One address that a pod gets.
@@ -74,13 +78,8 @@ impl Attempt<'_> {
             if !books.serves() {
                 return Err(BindError::NotReady);
             }
+            let (grant, subnets) = self.grant(books, until)?;
             let ledger = books.ledger();
-            let address = self.address.ok_or(NodeRefusal::UnknownNode);
-            let address = address.map_err(Refusal::from)?;
-            let subnet = ledger.topology().node_subnet(address);
-            let subnet = subnet.ok_or(NodeRefusal::NotConfigured { address });
-            let subnet = subnet.map_err(Refusal::from)?;
-            let grant = bind::bind(ledger, &self.claim.claimant, subnet, until)?;
             let take = grant.take.iter().map(|&choice| {
                 Some(Taking {
                     choice,
@@ -98,10 +97,40 @@ impl Attempt<'_> {
                 give_back: give_back
                     .filter_map(|it| Leftover::new(ledger, &self.claim.claimant, it))
                     .collect(),
+                subnets,
             };
             books.promise(&self.claim.pod.uid, grant.promise);
             Ok(granted)
         })
+    }
+
+    /// Which addresses the pod gets, and, where no node was chosen yet, in which subnets
+    /// it can run with them. Who is refused there waits from this very step on, so that
+    /// no room is missed that others make.
+    fn grant(&self, books: &Books, until: Timestamp) -> Result<(Grant, Vec<IpNet>), Refusal> {
+        let ledger = books.ledger();
+        match self.aim {
+            Aim::Node(address) => {
+                let address = address.ok_or(NodeRefusal::UnknownNode)?;
+                let subnet = ledger.topology().node_subnet(address);
+                let subnet = subnet.ok_or(NodeRefusal::NotConfigured { address })?;
+                let grant = bind::bind(ledger, &self.claim.claimant, subnet, until)?;
+                Ok((grant, Vec::new()))
+            }
+            Aim::AnyOf(offers) => {
+                let Binder {
+                    claims, waiting, ..
+                } = self.binder;
+                let mut claimant = self.claim.claimant.clone();
+                claimant.yields_to = claims.ahead_of(&self.claim, ledger, offers);
+                let admitted = gate::admit(ledger, &claimant, offers, until);
+                match &admitted {
+                    Ok(_) => waiting.leave(&claimant.uid),
+                    Err(_) => waiting.refused(&self.claim),
+                }
+                admitted.map(|it| (it.grant, it.subnets))
+            }
+        }
     }
 
     /// Writes the records. The promise ends in the step that enters the last one.
@@ -129,7 +158,12 @@ impl Attempt<'_> {
                 books.ledger().record(choice.ip()).cloned()
             };
             let records = &self.binder.records;
-            let given = records.give(gift, &self.holding, Some(network), then);
+            let told = Network {
+                info: network,
+                // Nobody can tell the cloud where it shall be before there is a node.
+                assigning: self.node.is_empty() && self.binder.cloud.is_there(),
+            };
+            let given = records.give(gift, &self.holding, Some(told), then);
             let after = given.await?;
             // No record any more: it was deleted at once, which the books know.
             let Some(after) = after.filter(|after| self.holding.is_of(after)) else {

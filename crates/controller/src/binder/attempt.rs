@@ -1,13 +1,16 @@
 //! One bind: what is known when it begins, and its steps.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use floe_api::extender::{BindRequest, PodRef};
-use floe_core::ipam::{
-    args::IpInfo,
-    attribute::Attribute,
-    choice::Choice,
-    ledger::{Ledger, Record},
+use floe_core::{
+    ipam::{
+        args::IpInfo,
+        attribute::Attribute,
+        choice::Choice,
+        ledger::{Ledger, Record},
+    },
+    schedule::filter::Offer,
 };
 use futures::future::try_join_all;
 use tokio::time::Instant;
@@ -19,18 +22,26 @@ use crate::{
     records::Holding,
 };
 
-/// A bind of a pod that is not bound yet.
+/// Gives addresses to a pod that is not bound yet.
 pub(super) struct Attempt<'a> {
     pub binder: &'a Binder,
-    /// The node to bind to, and its address.
+    /// The node to bind to; empty as long as nobody has chosen one.
     pub node: &'a str,
-    pub address: Option<IpAddr>,
+    pub aim: Aim<'a>,
     pub deadline: Instant,
     pub claim: Claim,
     /// What each record of the pod has to say.
     pub holding: Holding,
     /// What this attempt has taken so far.
     pub written: Vec<Written>,
+}
+
+/// Where the addresses have to be good for something.
+pub(super) enum Aim<'a> {
+    /// On the node, which has this address.
+    Node(Option<IpAddr>),
+    /// On some of these, which the pod accepts. A scheduler chooses then.
+    AnyOf(&'a [Offer<'a>]),
 }
 
 /// An address that an attempt has taken.
@@ -66,64 +77,81 @@ impl<'a> Attempt<'a> {
                 Err(already_bound(pod, node))
             };
         }
-        let ending = match (pod.terminating, pod.phase) {
-            (true, _) => Some("is being deleted"),
-            (false, Phase::Finished) => Some("has finished"),
-            (false, Phase::Pending | Phase::Running) => None,
-        };
-        if let Some(state) = ending {
-            let pod = full_name(pod);
-            return Err(BindError::Ending { pod, state });
-        }
+        not_ending(pod)?;
+        let aim = Aim::Node(binder.node_address(&request.node).await?);
+        Ok(Some(Self::new(binder, &request.node, aim, deadline, claim)))
+    }
+
+    /// An attempt for a pod whose claim is known.
+    pub fn new(
+        binder: &'a Binder,
+        node: &'a str,
+        aim: Aim<'a>,
+        deadline: Instant,
+        claim: Claim,
+    ) -> Self {
         let holding = Holding {
             key: claim.claimant.key.clone(),
             place: Attribute {
-                node_name: request.node.clone(),
-                uid: pod.uid.clone(),
+                node_name: node.to_owned(),
+                uid: claim.pod.uid.clone(),
             },
             policy: claim.claimant.policy,
             note: claim.workload.app.note(),
         };
-        Ok(Some(Self {
+        Self {
             binder,
-            node: &request.node,
-            address: binder.node_address(&request.node).await?,
+            node,
+            aim,
             deadline,
             claim,
             holding,
             written: Vec::new(),
-        }))
+        }
     }
 
     /// Binds the pod. Returns what it does not need.
     pub async fn run(mut self) -> Result<Vec<Leftover>, BindError> {
-        let granted = match self.take_addresses().await {
-            Ok(granted) => granted,
-            Err(error) => {
-                self.take_promise_back();
-                if matches!(error, BindError::Refused(_)) {
-                    self.give_up().await;
-                }
-                return Err(error);
-            }
-        };
+        let granted = self.take_all_or_none().await?;
         self.assign(&granted).await?;
         self.in_time()?;
         self.bind(&granted.infos).await?;
 
+        let choices = self.count(&granted);
+        let reporter = &self.binder.reporter;
+        reporter.bound(&self.claim.pod, self.node, &choices);
+        Ok(granted.give_back)
+    }
+
+    /// Takes all addresses that the pod asks for. One that cannot have all of them has
+    /// none of those that were taken here.
+    pub async fn take_all_or_none(&mut self) -> Result<Granted, BindError> {
+        let taken = self.take_addresses().await;
+        if let Err(error) = &taken {
+            self.take_promise_back();
+            if matches!(error, BindError::Refused(_)) {
+                self.give_up().await;
+            }
+        }
+        taken
+    }
+
+    /// Counts what the pod has got, and tells where it came from.
+    pub fn count(&self, granted: &Granted) -> Vec<Choice> {
         let choices: Vec<Choice> = granted.ips().map(|ip| self.source_of(ip)).collect();
-        let Binder {
-            reporter, metrics, ..
-        } = self.binder;
         for choice in &choices {
-            metrics.allocated(match choice {
+            self.binder.metrics.allocated(match choice {
                 Choice::Own(_) => "own",
                 Choice::Spare(_) => "spare",
                 Choice::New(_) => "new",
             });
         }
-        reporter.bound(&self.claim.pod, self.node, &choices);
-        Ok(granted.give_back)
+        choices
+    }
+
+    /// The pod that this is for is another state of the same one by now.
+    pub fn seen_again(&mut self, pod: Arc<Pod>) {
+        self.claim.pod = pod;
     }
 
     fn take_promise_back(&self) {
@@ -209,6 +237,17 @@ fn is_done(claim: &Claim, ledger: &Ledger) -> bool {
     };
     let claimed = claimed(pod);
     claimed.len() == claimant.wishes.len() && claimed.iter().all(is_held)
+}
+
+/// An error for a pod that needs no address any more.
+pub(super) fn not_ending(pod: &Pod) -> Result<(), BindError> {
+    let state = match (pod.terminating, pod.phase) {
+        (true, _) => "is being deleted",
+        (false, Phase::Finished) => "has finished",
+        (false, Phase::Pending | Phase::Running) => return Ok(()),
+    };
+    let pod = full_name(pod);
+    Err(BindError::Ending { pod, state })
 }
 
 fn full_name(pod: &Pod) -> String {

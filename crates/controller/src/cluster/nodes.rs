@@ -1,14 +1,15 @@
 //! A node, and how events of nodes are entered.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
+use floe_core::nodepool::matching::Taint;
 use jiff::Timestamp;
 use kube::{ResourceExt as _, runtime::watcher::Event};
 use tracing::warn;
 
 use super::{
     Change, Cluster,
-    slim::{NodeObject, NodeStatus},
+    slim::{NodeObject, Offered},
     table::Table,
 };
 use crate::store::Seen;
@@ -22,10 +23,37 @@ pub struct Node {
     pub ready: bool,
     /// Since when it is ready, or not.
     pub since: Option<Timestamp>,
+    /// What pods look at.
+    pub looks: Arc<Looks>,
 }
 
-impl From<&NodeStatus> for Node {
-    fn from(status: &NodeStatus) -> Self {
+/// What pods look at when they choose a node by themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Looks {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+    /// How much it has of the resource of floating IPs.
+    pub capacity: Offered,
+    /// What of it is for pods.
+    pub allocatable: Offered,
+}
+
+impl From<&NodeObject> for Node {
+    fn from(object: &NodeObject) -> Self {
+        let status = &object.status;
+        let taints = object.spec.taints.iter().map(|taint| Taint {
+            key: taint.key.clone(),
+            value: taint.value.clone(),
+            effect: taint.effect.clone(),
+        });
+        let looks = Looks {
+            labels: object.metadata.labels.clone().unwrap_or_default(),
+            taints: taints.collect(),
+            capacity: status.capacity.clone(),
+            allocatable: status.allocatable.clone(),
+        };
         let addresses = status.addresses.iter();
         let mut internal = addresses.filter(|it| it.sort == "InternalIP");
         let ready = status.conditions.iter().find(|it| it.sort == "Ready");
@@ -33,6 +61,7 @@ impl From<&NodeStatus> for Node {
             address: internal.find_map(|it| it.address.parse().ok()),
             ready: ready.is_some_and(|it| it.status == "True"),
             since: ready.and_then(|it| it.since.as_ref()).map(|it| it.0),
+            looks: Arc::new(looks),
         }
     }
 }
@@ -68,7 +97,7 @@ pub fn enter(cluster: &Cluster, event: Event<Seen<NodeObject>>) {
 fn apply(nodes: &mut Table<Node>, object: &Seen<NodeObject>) -> Vec<Change> {
     let name = object.name_any();
     let now = match object {
-        Seen::Whole(object) => Node::from(&object.status),
+        Seen::Whole(object) => Node::from(object),
         Seen::Part { error, .. } => {
             warn!(
                 reason = "NodeUnreadable",
@@ -88,6 +117,9 @@ fn apply(nodes: &mut Table<Node>, object: &Seen<NodeObject>) -> Vec<Change> {
     let mut changes = Vec::new();
     if before.as_ref().is_none_or(|old| old.address != now.address) {
         changes.push(Change::Node(name.clone()));
+    }
+    if before.as_ref().is_some_and(|old| old.looks != now.looks) {
+        changes.push(Change::NodeLooks(name.clone()));
     }
     if before.is_some_and(|old| old.ready != now.ready) {
         changes.push(Change::NodeReadiness(name));

@@ -1,15 +1,22 @@
 //! A pod, with what decisions need of it.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
-use floe_core::ipam::{
-    args::{Args, ArgsError, IpInfo},
-    names,
-    owner::OwnerRef,
+use floe_core::{
+    ipam::{
+        args::{Args, ArgsError, IpInfo},
+        names,
+        owner::OwnerRef,
+    },
+    schedule::gate::{
+        self,
+        needs::Needs,
+        patch::{Gated, has_gate},
+    },
 };
 use jiff::Timestamp;
 
-use super::slim::{self, PodObject};
+use super::slim::{self, Condition, PodObject};
 
 /// A pod, with what decisions need of it. Everything else of the object is
 /// dropped when it is read.
@@ -47,6 +54,32 @@ pub struct Pod {
     pub phase_text: &'static str,
     /// The addresses that its status shows.
     pub addresses: Vec<IpAddr>,
+    /// The scheduling gate at which it waits for its addresses, as long as it does.
+    pub gate: Option<Arc<Gate>>,
+    /// Whether the scheduler says that no node will do for now.
+    pub unschedulable: bool,
+    /// What its condition says about its addresses, if it has one.
+    pub assigned: Option<Assigned>,
+}
+
+/// What has to be known of a pod to let it through its gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// What is changed then.
+    pub gated: Gated,
+    /// Which nodes the pod accepts.
+    pub needs: Needs,
+}
+
+/// What the condition of a pod says about its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    /// Whether it has them.
+    pub holds: bool,
+    /// Why, in one word.
+    pub reason: String,
+    /// Why, in more words.
+    pub message: String,
 }
 
 /// How far a pod is in its life.
@@ -119,6 +152,23 @@ impl From<PodObject> for Pod {
             },
             phase: Phase::of(status.phase.as_deref()),
             addresses,
+            gate: has_gate(&spec.scheduling_gates).then(|| {
+                let affinity = spec.affinity.as_ref();
+                Arc::new(Gate {
+                    needs: Needs::new(spec.node_selector, affinity, &spec.tolerations),
+                    gated: Gated {
+                        gates: spec.scheduling_gates,
+                        affinity: spec.affinity,
+                    },
+                })
+            }),
+            unschedulable: condition(&status.conditions, "PodScheduled")
+                .is_some_and(|it| it.status == "False" && it.reason == "Unschedulable"),
+            assigned: condition(&status.conditions, gate::ASSIGNED).map(|it| Assigned {
+                holds: it.status == "True",
+                reason: it.reason.clone(),
+                message: it.message.clone(),
+            }),
         }
     }
 }
@@ -127,6 +177,14 @@ impl Pod {
     /// The addresses that its annotation claims.
     pub fn claimed(&self) -> Result<Vec<IpInfo>, ArgsError> {
         Args::parse(self.args.as_deref())?.claimed()
+    }
+
+    /// Whether it asks for the same addresses as another state of it.
+    pub fn asks_like(&self, other: &Self) -> bool {
+        self.args == other.args
+            && self.families == other.families
+            && self.pool == other.pool
+            && self.release_policy == other.release_policy
     }
 
     /// Whether two states differ in anything but their version.
@@ -138,6 +196,10 @@ impl Pod {
         };
         same != *other
     }
+}
+
+fn condition<'a>(all: &'a [Condition], sort: &str) -> Option<&'a Condition> {
+    all.iter().find(|it| it.sort == sort)
 }
 
 #[cfg(test)]

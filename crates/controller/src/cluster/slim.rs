@@ -13,12 +13,13 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde_json::Value;
 
 /// A pod.
 pub type PodObject = Slim<core::v1::Pod, PodSpec, PodStatus>;
 
 /// A node.
-pub type NodeObject = Slim<core::v1::Node, Nothing, NodeStatus>;
+pub type NodeObject = Slim<core::v1::Node, NodeSpec, NodeStatus>;
 
 /// The definition of a custom resource.
 pub type DefinitionObject = Slim<CustomResourceDefinition, DefinitionSpec, Nothing>;
@@ -54,6 +55,18 @@ pub struct PodSpec {
     /// Its regular containers.
     #[serde(default, deserialize_with = "or_default")]
     pub containers: Vec<Container>,
+    /// What keeps the scheduler from looking at it, as it is written.
+    #[serde(default, deserialize_with = "or_default")]
+    pub scheduling_gates: Vec<Value>,
+    /// Its affinity, as it is written.
+    #[serde(default)]
+    pub affinity: Option<Value>,
+    /// The labels that its node has to have.
+    #[serde(default, deserialize_with = "or_default")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Its tolerations, as they are written.
+    #[serde(default, deserialize_with = "or_default")]
+    pub tolerations: Vec<Value>,
 }
 
 /// A regular container.
@@ -112,9 +125,43 @@ pub struct PodIp {
     pub ip: Option<String>,
 }
 
+/// What is wanted of a node.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct NodeSpec {
+    /// Its taints.
+    #[serde(default, deserialize_with = "or_default")]
+    pub taints: Vec<NodeTaint>,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeTaint {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    #[serde(default, deserialize_with = "or_default")]
+    pub value: String,
+    /// Its effect.
+    pub effect: String,
+}
+
+/// How much of the resource of floating IPs a node offers, in the words of Kubernetes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Offered {
+    /// The amount; `None` if it does not offer the resource.
+    #[serde(default, rename = "tke.cloud.tencent.com/eni-ip")]
+    pub addresses: Option<String>,
+}
+
 /// How a node is.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct NodeStatus {
+    /// What it has.
+    #[serde(default, deserialize_with = "or_default")]
+    pub capacity: Offered,
+    /// What of it is for pods.
+    #[serde(default, deserialize_with = "or_default")]
+    pub allocatable: Offered,
     /// Its addresses and names.
     #[serde(default, deserialize_with = "or_default")]
     pub addresses: Vec<NodeAddress>,
@@ -144,6 +191,9 @@ pub struct Condition {
     /// Why.
     #[serde(default, deserialize_with = "or_default")]
     pub reason: String,
+    /// The same in more words.
+    #[serde(default, deserialize_with = "or_default")]
+    pub message: String,
     /// Since when.
     #[serde(default, rename = "lastTransitionTime")]
     pub since: Option<Time>,

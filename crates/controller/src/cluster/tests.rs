@@ -87,6 +87,7 @@ fn words(change: Change) -> String {
         Change::PodMissing(pod) => format!("PodMissing {}", uid(pod)),
         Change::Workload(app) => format!("Workload {:?} {}/{}", app.kind, app.namespace, app.name),
         Change::Node(name) => format!("Node {name}"),
+        Change::NodeLooks(name) => format!("NodeLooks {name}"),
         Change::NodeReadiness(name) => format!("NodeReadiness {name}"),
         Change::Relisted => "Relisted".into(),
     }

@@ -30,6 +30,11 @@ fn defaults() -> Config {
             advertise: None,
             tls: None,
         },
+        scheduling: SchedulingSettings {
+            mode: Scheduling::Extender,
+            capacity: None,
+            patience: Duration::from_mins(2),
+        },
         health_addr: "[::]:8080".parse().unwrap(),
         log_format: logs::Format::Json,
         log_level: "info".into(),
@@ -66,6 +71,22 @@ fn every_flag_changes_its_setting() {
             },
         ),
         (&["--kubeconfig="], defaults()),
+        (&["--scheduling=extender"], defaults()),
+        (
+            &[
+                "--scheduling=gates",
+                "--eni-ip-capacity=30",
+                "--gates-unschedulable-timeout=90s",
+            ],
+            Config {
+                scheduling: SchedulingSettings {
+                    mode: Scheduling::Gates,
+                    capacity: Some(30),
+                    patience: seconds(90),
+                },
+                ..defaults()
+            },
+        ),
         (
             // Naming the default is naming it.
             &["--config=/etc/galaxy/galaxy-ipam.json"],

@@ -19,14 +19,17 @@ use super::Reclaimer;
 use crate::{
     actions::Actions,
     adopt::Adopter,
+    binder::Binder,
     claims::{
         Claims,
         scene::{NODES, PODS, node, owner, pod},
     },
     cloud::Cloud,
     cluster::{self, Cluster, Workloads},
+    config::{Scheduling, SchedulingSettings},
     directory::Directory,
     events::{self, Events},
+    gates::{Calls, Gatekeeper},
     leader::Standing,
     marks::Marker,
     metrics::Metrics,
@@ -37,7 +40,7 @@ use crate::{
     store::{self, Store},
     turns::Turns,
     vips::store::Vips,
-    waiting::Waiting,
+    waiting::{Waiting, Waker},
 };
 
 pub const FIPS: &str = "/apis/galaxy.k8s.io/v1alpha1/floatingips";
@@ -63,7 +66,8 @@ pub struct Scene {
     /// Known once a test has them fed.
     pub vips: Vips,
     workloads: Workloads,
-    waiting: Waiting,
+    pub waiting: Waiting,
+    calls: Calls,
     claims: Claims,
     metrics: Metrics,
     events: Events,
@@ -80,6 +84,11 @@ impl Scene {
         server.put(NODES, node("n1", "10.0.1.1"));
         server.put(NODES, node("n2", "10.0.2.1"));
         prepare(&server);
+        Self::over(server).await
+    }
+
+    /// Another process with the same API server.
+    pub async fn over(server: Server) -> Self {
         let (stopper, stop) = stop::channel();
         let (cluster, store) = (Cluster::new(), Store::default());
         let feeds = cluster::Feeds {
@@ -120,6 +129,7 @@ impl Scene {
             store,
             workloads,
             waiting,
+            calls: Calls::default(),
             claims,
             metrics,
             events,
@@ -158,6 +168,43 @@ impl Scene {
             standing: self.standing.subscribe(),
             interval: Duration::from_mins(5),
         }
+    }
+
+    /// All that lets pods through their gates, and calls those that may go on.
+    pub fn gatekeeper(&self, mode: Scheduling) -> (Gatekeeper, Waker) {
+        let binder = Binder {
+            client: self.server.client(),
+            claims: self.claims.clone(),
+            cluster: self.cluster.clone(),
+            store: self.store.clone(),
+            records: self.records.clone(),
+            cloud: self.cloud.clone(),
+            turns: self.turns.clone(),
+            waiting: self.waiting.clone(),
+            reporter: self.reporter.clone(),
+            metrics: self.metrics.clone(),
+        };
+        let waker = Waker {
+            client: self.server.client(),
+            claims: self.claims.clone(),
+            cluster: self.cluster.clone(),
+            store: self.store.clone(),
+            waiting: self.waiting.clone(),
+            calls: self.calls.clone(),
+            metrics: self.metrics.clone(),
+            standing: self.standing.subscribe(),
+        };
+        let gatekeeper = Gatekeeper {
+            binder,
+            calls: self.calls.clone(),
+            settings: SchedulingSettings {
+                mode,
+                capacity: None,
+                patience: Duration::from_mins(2),
+            },
+            standing: self.standing.subscribe(),
+        };
+        (gatekeeper, waker)
     }
 
     pub fn adopter(&self) -> Adopter {

@@ -20,6 +20,24 @@ use super::Holding;
 /// The value of the label, which means nothing.
 const OUTSIDE: &str = "true";
 
+/// What is told of the network of a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Network<'a> {
+    /// What the pod is told to set up.
+    pub info: &'a IpInfo,
+    /// Whether it has to wait until the cloud has brought the address to its node.
+    pub assigning: bool,
+}
+
+impl<'a> From<&'a IpInfo> for Network<'a> {
+    fn from(info: &'a IpInfo) -> Self {
+        Self {
+            info,
+            assigning: false,
+        }
+    }
+}
+
 /// What a node needs to set an address up, as the configuration says; `None` for an
 /// address that it does not have.
 pub fn network(ledger: &Ledger, ip: IpAddr) -> Option<IpInfo> {
@@ -36,7 +54,7 @@ pub fn network(ledger: &Ledger, ip: IpAddr) -> Option<IpInfo> {
 pub(super) fn object(
     ip: IpAddr,
     holding: &Holding,
-    network: Option<&IpInfo>,
+    network: Option<Network<'_>>,
     outside: bool,
     now: Timestamp,
 ) -> FloatingIP {
@@ -73,7 +91,7 @@ pub(super) fn reserve(object: &mut FloatingIP) {
 pub(super) fn patch(
     seen: &Record,
     holding: &Holding,
-    network: Option<&IpInfo>,
+    network: Option<Network<'_>>,
     version: &str,
     outside: bool,
     now: Timestamp,
@@ -102,7 +120,12 @@ pub(super) fn patch(
 
 /// The changes that make the labels of a record true, and tell the network of its pod
 /// if nobody did.
-pub(super) fn mark(seen: &Record, version: &str, outside: bool, network: Option<&IpInfo>) -> Value {
+pub(super) fn mark(
+    seen: &Record,
+    version: &str,
+    outside: bool,
+    network: Option<Network<'_>>,
+) -> Value {
     let labels = json!({
         labels::OUTSIDE_CONFIGURATION: outside.then_some(OUTSIDE),
         labels::NODE: labels::node_label(&seen.node),
@@ -119,7 +142,7 @@ pub(super) fn is_marked(
     seen: &Record,
     object: &FloatingIP,
     outside: bool,
-    network: Option<&IpInfo>,
+    network: Option<Network<'_>>,
 ) -> bool {
     object.is_outside_configuration() == outside
         && object.node_label() == labels::node_label(&seen.node).as_deref()
@@ -127,7 +150,7 @@ pub(super) fn is_marked(
 }
 
 /// Whether an object says what was to be written.
-pub(super) fn says(object: &FloatingIP, holding: &Holding, network: Option<&IpInfo>) -> bool {
+pub(super) fn says(object: &FloatingIP, holding: &Holding, network: Option<Network<'_>>) -> bool {
     let place = object.spec.place();
     tells(object, network, &holding.place.uid)
         && object.spec.holder() == holding.key
@@ -136,15 +159,16 @@ pub(super) fn says(object: &FloatingIP, holding: &Holding, network: Option<&IpIn
 }
 
 /// What is to be written about the network of a pod.
-fn given(network: Option<&IpInfo>, uid: &str) -> Option<Given> {
-    network.map(|info| Given {
-        info: *info,
+fn given(network: Option<Network<'_>>, uid: &str) -> Option<Given> {
+    network.map(|network| Given {
+        info: *network.info,
         uid: uid.to_owned(),
+        assigning: network.assigning,
     })
 }
 
 /// Whether an object has the network that was to be written, if one was.
-fn tells(object: &FloatingIP, network: Option<&IpInfo>, uid: &str) -> bool {
+fn tells(object: &FloatingIP, network: Option<Network<'_>>, uid: &str) -> bool {
     let annotations = object.metadata.annotations.as_ref();
     let value = annotations.and_then(|all| all.get(labels::NETWORK));
     network.is_none() || value.and_then(|value| Given::parse(value)) == given(network, uid)

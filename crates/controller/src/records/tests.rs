@@ -447,7 +447,9 @@ async fn the_network_stays_with_its_pod_and_goes_with_it() {
     };
     let gift = Gift::Held(&seen);
     let bound = holding("n1", "u1");
-    let written = case.records.give(gift, &bound, Some(&given.info), |_| ());
+    let written = case
+        .records
+        .give(gift, &bound, Some((&given.info).into()), |_| ());
     written.await.unwrap();
     assert_eq!(network().as_ref(), Some(&given));
 

@@ -25,6 +25,9 @@ fn pod(version: &str) -> Pod {
         phase: Phase::Pending,
         phase_text: "Pending",
         addresses: Vec::new(),
+        gate: None,
+        unschedulable: false,
+        assigned: None,
     }
 }
 

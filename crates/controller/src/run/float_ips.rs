@@ -12,10 +12,12 @@ use crate::{
     claims::Claims,
     cloud::Cloud,
     cluster::{self, Cluster, Workloads},
+    config::{Scheduling, SchedulingSettings},
     desk::Desk,
     directory::Directory,
     events::Events,
     extender::Extender,
+    gates::{Calls, Gatekeeper, NodeKeeper},
     leader::Standing,
     marks::Marker,
     metrics::Metrics,
@@ -42,6 +44,8 @@ pub struct Surroundings {
     pub events: Events,
     /// Whether this process leads.
     pub standing: watch::Receiver<Standing>,
+    /// How pods come to their nodes.
+    pub scheduling: SchedulingSettings,
 }
 
 /// Who answers others.
@@ -64,6 +68,7 @@ pub fn start(
         metrics,
         events,
         standing,
+        scheduling,
     } = surroundings;
     let cluster = Cluster::new();
     let feeds = cluster::Feeds {
@@ -74,7 +79,7 @@ pub fn start(
     tasks.start(|stop| cluster::feed(feeds, stop));
 
     let workloads = Workloads::new(client.clone(), cluster.clone());
-    let (waiting, turns) = (Waiting::default(), Turns::default());
+    let (waiting, turns, calls) = (Waiting::default(), Turns::default(), Calls::default());
     let claims = Claims::new(
         client.clone(),
         cluster.clone(),
@@ -92,6 +97,7 @@ pub fn start(
         cluster: cluster.clone(),
         store: store.clone(),
         waiting: waiting.clone(),
+        calls: calls.clone(),
         metrics: metrics.clone(),
         standing: standing.clone(),
     };
@@ -153,10 +159,39 @@ pub fn start(
         reporter,
         metrics,
     };
+    keep_gates(tasks, binder.clone(), calls, scheduling, &standing);
     Ok(Answering {
         rest: for_people(&binder, vips),
         extender: for_the_scheduler(binder, standing),
     })
+}
+
+/// Starts what lets pods through their gates. Where the scheduler asks an extender there
+/// are none, unless somebody has switched over.
+fn keep_gates(
+    tasks: &mut Tasks,
+    binder: Binder,
+    calls: Calls,
+    settings: SchedulingSettings,
+    standing: &watch::Receiver<Standing>,
+) {
+    if settings.mode == Scheduling::Gates {
+        let keeper = NodeKeeper {
+            client: binder.client.clone(),
+            cluster: binder.cluster.clone(),
+            store: binder.store.clone(),
+            cap: settings.capacity,
+            standing: standing.clone(),
+        };
+        tasks.start(|stop| keeper.run(stop));
+    }
+    let gatekeeper = Gatekeeper {
+        binder,
+        calls,
+        settings,
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| gatekeeper.run(stop));
 }
 
 /// Starts what looks after shared addresses.

@@ -49,6 +49,8 @@ pub struct Books {
     misplaced: BTreeSet<IpAddr>,
     /// Records of pods that do not say which network the pod was given.
     bare: BTreeSet<IpAddr>,
+    /// Records whose addresses the cloud has still to bring to their nodes.
+    assigning: BTreeSet<IpAddr>,
     tally: Tally,
     pools: BTreeMap<PoolKey, Pool>,
     pool_order: Order<PoolKey>,
@@ -99,6 +101,7 @@ impl Books {
             marked: BTreeSet::new(),
             misplaced: BTreeSet::new(),
             bare: BTreeSet::new(),
+            assigning: BTreeSet::new(),
             tally: Tally::default(),
             pools: BTreeMap::new(),
             pool_order: Order::default(),
@@ -140,6 +143,11 @@ impl Books {
     /// Whether the record of a pod does not say which network the pod was given.
     pub fn is_bare(&self, ip: IpAddr) -> bool {
         self.bare.contains(&ip)
+    }
+
+    /// Whether the cloud has still to bring an address to the node of its pod.
+    pub fn is_assigning(&self, ip: IpAddr) -> bool {
+        self.assigning.contains(&ip)
     }
 
     /// Sets places and addresses aside for a pod, or takes that back.
@@ -242,10 +250,16 @@ impl Books {
         let annotations = metadata.annotations.as_ref();
         let network = annotations.and_then(|all| all.get(labels::NETWORK));
         let given = network.and_then(|value| Given::parse(value));
-        if record.uid.is_empty() || given.is_some_and(|it| it.uid == record.uid) {
+        let given = given.filter(|it| it.uid == record.uid);
+        if record.uid.is_empty() || given.is_some() {
             self.bare.remove(&ip);
         } else {
             self.bare.insert(ip);
+        }
+        if given.is_some_and(|it| it.assigning && !record.uid.is_empty()) {
+            self.assigning.insert(ip);
+        } else {
+            self.assigning.remove(&ip);
         }
         let before = self.ledger.record(ip);
         let same = before.is_some_and(|before| {
@@ -346,6 +360,7 @@ impl Books {
         self.marked.remove(&ip);
         self.misplaced.remove(&ip);
         self.bare.remove(&ip);
+        self.assigning.remove(&ip);
         if let Some(record) = self.ledger.forget(ip) {
             self.named.remove(&record.key, ip);
             *self.tally.place(&self.ledger, &record) -= 1;

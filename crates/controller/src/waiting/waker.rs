@@ -32,6 +32,7 @@ use crate::{
     cluster::{Change, Cluster, Phase, Pod},
     desk,
     duty::Duty,
+    gates::Calls,
     leader::Standing,
     metrics::Metrics,
     store::{News, Store},
@@ -61,6 +62,8 @@ pub struct Waker {
     pub store: Store,
     /// Who waits.
     pub waiting: Waiting,
+    /// Where pods are called that have no scheduler to try them.
+    pub calls: Calls,
     /// Where it is counted.
     pub metrics: Metrics,
     /// Whether this process leads; only a leader acts.
@@ -193,10 +196,17 @@ impl Work<'_> {
             Ok(Change::Pod { now, .. }) if !is_unbound(&now) => {
                 self.waker.waiting.leave(&now.uid);
             }
+            // Floe itself has changed it, and nothing is left to ask for.
+            Ok(Change::Pod {
+                now,
+                before: Some(before),
+            }) if before.gate.is_some() && now.gate.is_none() => {
+                self.waker.waiting.leave(&now.uid);
+            }
             Ok(Change::Pod { now, before }) => {
                 // The scheduler may have seen the change before this process did, and
                 // may have been refused what was asked for until then.
-                if before.is_some_and(|before| asks_differently(&before, &now)) {
+                if before.is_some_and(|before| !before.asks_like(&now)) {
                     self.wake(&now.namespace, &now.name, &now.uid);
                 }
             }
@@ -208,6 +218,14 @@ impl Work<'_> {
             Ok(Change::Relisted) | Err(RecvError::Lagged(_)) => {
                 self.forget_bound();
                 rooms.add(Room::Anywhere);
+            }
+            // Only pods that no scheduler tries are concerned: it knows itself what
+            // its nodes look like.
+            Ok(Change::NodeLooks(_)) => {
+                let is_gated = |pod: &Arc<Pod>| pod.gate.is_some();
+                if self.waker.cluster.pods().iter().any(is_gated) {
+                    rooms.add(Room::Anywhere);
+                }
             }
             // A node that is not ready is not offered; the scheduler itself knows
             // whom to try when it is.
@@ -317,8 +335,15 @@ impl Work<'_> {
         called.claimant.yields_to = None;
     }
 
-    /// Wakes a pod, without waiting for it.
+    /// Wakes a pod, without waiting for it. One at a gate is called: no scheduler would
+    /// try it, whatever changes.
     fn wake(&mut self, namespace: &str, name: &str, uid: &str) {
+        let known = self.waker.cluster.pod(namespace, name);
+        if known.is_some_and(|pod| pod.uid == uid && pod.gate.is_some()) {
+            self.waker.calls.call(namespace, name);
+            self.waker.metrics.woken();
+            return;
+        }
         let pods: Api<PodObject> = Api::namespaced(self.waker.client.clone(), namespace);
         let (name, uid) = (name.to_owned(), uid.to_owned());
         let namespace = namespace.to_owned();
@@ -364,14 +389,6 @@ impl Work<'_> {
 /// Whether the scheduler may still be asked about it.
 fn is_unbound(pod: &Pod) -> bool {
     pod.node.is_none() && !pod.terminating && pod.phase == Phase::Pending
-}
-
-/// Whether a pod asks for something else than before.
-fn asks_differently(before: &Pod, now: &Pod) -> bool {
-    before.args != now.args
-        || before.families != now.families
-        || before.pool != now.pool
-        || before.release_policy != now.release_policy
 }
 
 fn every(period: Duration) -> tokio::time::Interval {

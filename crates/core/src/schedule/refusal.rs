@@ -62,6 +62,9 @@ pub enum Refusal {
     /// The node that was chosen has no addresses left for all that is wanted.
     #[error("no enough available ips left")]
     NoAddressLeft,
+    /// No node is what the pod asks for, whatever its addresses.
+    #[error("no node is what the pod asks for by nodeSelector, node affinity and tolerations")]
+    NoNodeFits,
     /// The node that was chosen will not do, for another reason.
     #[error(transparent)]
     OnNode(NodeRefusal),
@@ -78,6 +81,7 @@ impl Refusal {
             Self::YieldsToNewer { .. } => "YieldsToNewerRevision",
             Self::UnsupportedPolicy(unsupported) => unsupported.reason(),
             Self::NoAddressLeft => "NoAddressLeft",
+            Self::NoNodeFits => "NoNodeFits",
             Self::OnNode(refusal) => refusal.reason(),
         }
     }

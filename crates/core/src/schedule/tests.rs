@@ -28,6 +28,7 @@ use crate::{
 
 mod binds;
 mod filters;
+mod gates;
 mod limits;
 mod model;
 mod scores;

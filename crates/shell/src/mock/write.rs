@@ -18,6 +18,13 @@ impl State {
         if method == Method::POST && place.subresource.as_deref() == Some("binding") {
             return self.bind(place, &body);
         }
+        if method == Method::POST && place.subresource.as_deref() == Some("eviction") {
+            let name = place.name.as_deref().unwrap_or_default();
+            return match self.get(place, name).cloned() {
+                Some(old) => self.erase(place, &old, &body["deleteOptions"]["preconditions"]),
+                None => refusal(404, "NotFound"),
+            };
+        }
         if method == Method::POST {
             return self.create(place, body);
         }

@@ -15,6 +15,13 @@ pub struct ClusterSpec {
     /// Whether the scheduler sends node names only to the extender (its
     /// `nodeCacheCapable`), or whole nodes.
     pub extender_gets_names_only: bool,
+    /// Whether the scheduler knows of an extender at all.
+    #[serde(default = "yes")]
+    pub has_extender: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl ClusterSpec {
@@ -30,6 +37,7 @@ impl ClusterSpec {
             nodes: 3,
             fake_nodes: 0,
             extender_gets_names_only: true,
+            has_extender: true,
         }
     }
 
@@ -44,6 +52,13 @@ impl ClusterSpec {
     #[must_use]
     pub fn fake_nodes(mut self, fake_nodes: u32) -> Self {
         self.fake_nodes = fake_nodes;
+        self
+    }
+
+    /// With a scheduler that nobody has configured.
+    #[must_use]
+    pub fn without_extender(mut self) -> Self {
+        self.has_extender = false;
         self
     }
 

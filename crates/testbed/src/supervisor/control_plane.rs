@@ -183,7 +183,7 @@ fn api_server(programs: &Programs, pki: &Pki, policy: &Path, audit: &Path) -> Ve
 }
 
 fn scheduler_settings(spec: &ClusterSpec, kubeconfig: &Path) -> String {
-    json!({
+    let mut settings = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "clientConnection": { "kubeconfig": kubeconfig, "qps": 1000, "burst": 2000 },
         "leaderElection": { "leaderElect": false },
@@ -197,6 +197,9 @@ fn scheduler_settings(spec: &ClusterSpec, kubeconfig: &Path) -> String {
             "ignorable": false,
             "managedResources": [{ "name": "tke.cloud.tencent.com/eni-ip", "ignoredByScheduler": true }],
         }],
-    })
-    .to_string()
+    });
+    if !spec.has_extender {
+        settings["extenders"] = json!([]);
+    }
+    settings.to_string()
 }

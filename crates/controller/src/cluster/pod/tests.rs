@@ -54,8 +54,38 @@ fn a_pod_is_read() {
         phase: Phase::Running,
         phase_text: "Running",
         addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
+        gate: None,
+        unschedulable: false,
+        assigned: None,
     };
     assert_eq!(pod, expected);
+}
+
+#[test]
+fn what_keeps_a_pod_from_its_node_is_read() {
+    let mut object = json!({
+        "metadata": { "name": "p" },
+        "spec": { "schedulingGates": [{ "name": "else" }], "affinity": { "podAffinity": {} } },
+        "status": { "conditions": [
+            { "type": "PodScheduled", "status": "False", "reason": "SchedulingGated" },
+            { "type": "floe.dev/AddressAssigned", "status": "False", "reason": "R", "message": "m" },
+        ] },
+    });
+    let pod = read(object.clone());
+    assert_eq!((pod.gate, pod.unschedulable), (None, false));
+    let assigned = Assigned {
+        holds: false,
+        reason: "R".into(),
+        message: "m".into(),
+    };
+    assert_eq!(pod.assigned, Some(assigned));
+    object["spec"]["schedulingGates"] = json!([{ "name": "else" }, { "name": "floe.dev/ip" }]);
+    object["status"]["conditions"][0]["reason"] = json!("Unschedulable");
+    let pod = read(object);
+    let gate = pod.gate.unwrap();
+    assert_eq!(gate.gated.gates.len(), 2);
+    assert_eq!(gate.gated.affinity, Some(json!({ "podAffinity": {} })));
+    assert!(pod.unschedulable);
 }
 
 #[test]

@@ -49,6 +49,9 @@ fn claim(name: &str, revision: u64) -> Claim {
         phase: Phase::Pending,
         phase_text: "Pending",
         addresses: Vec::new(),
+        gate: None,
+        unschedulable: false,
+        assigned: None,
     };
     Claim {
         pod: Arc::new(pod),
