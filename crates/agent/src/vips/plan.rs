@@ -306,11 +306,13 @@ fn lend(
             found.unreachable = Some(Unreachable::NoInterfaceInPod);
         }
         plan.rules.announce(ip);
-        plan.loans.push(Loan {
-            id: id.clone(),
-            room: room.clone(),
-            ip,
-        });
+        // A pod that gets another subnet keeps what it has.
+        let room = Room {
+            nets: Vec::new(),
+            ..room.clone()
+        };
+        let id = id.clone();
+        plan.loans.push(Loan { id, room, ip });
     }
     Ok(found)
 }

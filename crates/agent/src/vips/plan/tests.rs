@@ -304,7 +304,10 @@ fn a_direct_pod_gets_the_address_and_its_way_out_is_guarded() {
         let plan = plan(&order, &survey, &rooms);
         let loan = Loan {
             id: id("web"),
-            room: room(lower),
+            room: Room {
+                nets: Vec::new(),
+                ..room(lower)
+            },
             ip: ip("10.5.0.100"),
         };
         assert_eq!(plan.loans, [loan]);

@@ -66,7 +66,9 @@ pub fn find(path: &Path, own: &[IpAddr], addresses: &[IpAddr]) -> Result<Option<
             return Ok(None);
         };
         let link = netlink.link_at(address.link)?;
-        let its = there.iter().filter(|it| it.link == address.link);
+        let its = there
+            .iter()
+            .filter(|it| it.link == address.link && it.scope == 0);
         let nets = its.map(|it| it.net.trunc()).filter(wide);
         let mut nets: Vec<IpNet> = nets.collect();
         nets.sort();
