@@ -16,6 +16,7 @@ pub use self::nodenetwork::{
 
 pub mod nodenetwork;
 pub mod register;
+pub mod tenure;
 pub mod virtualip;
 
 /// The API group of floe.

@@ -6,13 +6,13 @@
 //! - [`order`]: which of two statements about an object is the newer one.
 //! - [`feed`](mod@feed): the watches that keep the books current.
 //! - [`rewind`]: what happens when the API server goes back in time.
-//! - [`seen`]: an object, also when it makes no sense.
 //!
 //! Readers and writers see the books inside of a closure, so no guard of the
 //! lock can live across an await.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use floe_shell::Seen;
 use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 
@@ -20,7 +20,6 @@ pub use self::{
     books::{Books, Changed, EVERYWHERE, News, UNREADABLE_RECORD},
     feed::{Feeds, feed},
     order::{Order, Stamp},
-    seen::Seen,
 };
 
 mod books;
@@ -28,7 +27,6 @@ mod feed;
 mod named;
 mod order;
 pub mod rewind;
-mod seen;
 
 /// Shared access to the books.
 #[derive(Clone, Debug)]

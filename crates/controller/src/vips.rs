@@ -55,6 +55,7 @@ mod status;
 pub mod store;
 mod tell;
 mod tend;
+mod warrant;
 
 /// How long more changes are waited for.
 const MOMENT: Duration = Duration::from_millis(10);

@@ -1,8 +1,8 @@
 //! What every long-running part of floe does alike.
 //!
 //! **What it is for.** The controller and the agents write logs, take Go's flags, reach
-//! the API server, follow what it has, tell Events, let one act at a time and stop in
-//! the same way. That way is here, once. With the feature `mock` there also is an API
+//! the API server, follow what it has, also what makes no sense, tell Events, let one act
+//! at a time and stop in the same way. That way is here, once. With the feature `mock` there also is an API
 //! server in memory for their tests.
 //!
 //! **What it never does.** It knows no address, no pod and no node, and decides nothing.
@@ -19,6 +19,7 @@ pub mod go_flags;
 pub mod logs;
 #[cfg(any(test, feature = "mock"))]
 pub mod mock;
+mod seen;
 pub mod stop;
 pub mod tasks;
 pub mod turns;
@@ -26,4 +27,5 @@ pub mod version;
 mod watch;
 
 pub use backoff::backoff;
+pub use seen::Seen;
 pub use watch::follow;

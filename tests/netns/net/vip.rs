@@ -198,6 +198,13 @@ impl Node {
         self.deadline.set(until);
     }
 
+    /// Ends at once what the kernel lets the node do.
+    fn die(&self) {
+        let pulses = self.rules.pulses();
+        let ended = self.space.netns.run(|| pulse::end(pulses));
+        ended.unwrap().unwrap();
+    }
+
     /// Makes the kernel forget the connections of both addresses.
     fn forget(&self) -> usize {
         let all = BTreeSet::from(vips());

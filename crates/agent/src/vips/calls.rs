@@ -3,7 +3,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use floe_api::floe::{register::VirtualIPRegister, virtualip::VirtualIP};
+use floe_api::floe::{
+    register::VirtualIPRegister,
+    tenure::{self, LEASES},
+    virtualip::VirtualIP,
+};
 use floe_core::vip::{VipId, keeper::LeaseView};
 use floe_shell::logs;
 use jiff::Timestamp;
@@ -22,7 +26,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::objects::{self, LEASES};
+use super::objects;
 use crate::events::{Events, News};
 
 /// How long to wait for an answer: less than a lease lasts, so that there is time for
@@ -43,9 +47,6 @@ const SLOW: Duration = Duration::from_millis(250);
 /// How many times as long as the answer has taken, and at most how long.
 const RELIEF: u32 = 2;
 const LONGEST_RELIEF: Duration = Duration::from_secs(1);
-
-/// The taint that vouches that a node does not run.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// The way to the API server.
 #[derive(Clone)]
@@ -95,7 +96,7 @@ impl Calls {
             return Written::Unknown;
         };
         let (api, params) = (self.leases(), PostParams::default());
-        let name = objects::lease_name(&self.node);
+        let name = tenure::lease_name(&self.node);
         let written = if is_new {
             ask("create the lease", api.create(&params, &lease)).await
         } else {
@@ -113,7 +114,7 @@ impl Calls {
 
     /// Reads the lease of a node; an error: it could not be read.
     pub async fn read_lease(&self, node: &str) -> Result<Option<LeaseView>, ()> {
-        let (api, name) = (self.leases(), objects::lease_name(node));
+        let (api, name) = (self.leases(), tenure::lease_name(node));
         let found = ask("read a lease", api.get_opt(&name)).await;
         let found = found.map_err(|_| ())?;
         Ok(found.as_ref().and_then(objects::lease_view).map(|it| it.1))
@@ -170,10 +171,7 @@ impl Calls {
         let found = ask("read a Node", api.get_opt(node))
             .await
             .map_err(|_| ())?;
-        Ok(found.is_none_or(|node| {
-            let taints = node.spec.and_then(|it| it.taints).unwrap_or_default();
-            taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
-        }))
+        Ok(found.is_none_or(|node| tenure::is_out_of_service(&node)))
     }
 
     /// Tells about an object whose register has this version by now.

@@ -26,10 +26,13 @@ pub struct Told {
 pub fn wanted(finding: &Finding, health: Option<Health>) -> [Told; 2] {
     let serving = match (&finding.trouble, health) {
         (Some(trouble), _) => (false, trouble.reason(), trouble.to_string()),
-        (None, Some(Health::Fit)) => {
-            let message = "traffic goes to the holder";
-            (true, "HolderReady", message.to_owned())
-        }
+        (None, Some(Health::Fit)) => match &finding.no_egress {
+            None => {
+                let message = "traffic goes to the holder";
+                (true, "HolderReady", message.to_owned())
+            }
+            Some(why) => (true, why.reason(), why.to_string()),
+        },
         (None, _) => {
             let message = "the holder is not ready, and nobody else can have the addresses";
             (true, "HolderNotReady", message.to_owned())

@@ -360,10 +360,14 @@ impl Driver {
         let now = self.clock.now();
         match news {
             News::Served { number, findings } => {
+                let lingering = findings.iter().filter(|(_, it)| it.lingers);
+                let lingering = lingering.map(|(id, _)| id.clone()).collect();
+                self.keeper.handle(Event::Lingers(lingering), now);
                 self.teller.found(findings);
                 self.keeper.handle(Event::Served(number), now);
             }
             News::Unable { id, .. } => self.keeper.handle(Event::CannotServe(id), now),
+            News::Unheard { id } => self.keeper.handle(Event::CannotAnnounce(id), now),
         }
     }
 

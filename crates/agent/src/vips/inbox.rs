@@ -7,17 +7,22 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use floe_api::floe::{register::VirtualIPRegister, virtualip::VirtualIP};
+use floe_api::floe::{
+    register::VirtualIPRegister,
+    tenure::{LEASE_LABEL, LEASES},
+    virtualip::VirtualIP,
+};
 use floe_core::vip::{VipId, keeper::LeaseView};
-use floe_shell::follow;
+use floe_shell::{Seen, follow};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     runtime::watcher::{self, Event},
 };
 use tokio::sync::{Notify, watch};
+use tracing::warn;
 
-use super::objects::{self, LEASE_LABEL, LEASES};
+use super::objects;
 
 /// What was seen of an object.
 #[derive(Clone, Debug)]
@@ -80,29 +85,29 @@ impl Inbox {
         } = rolls;
         let config = watcher::Config::default();
         let follow_vips = follow(
-            Api::<VirtualIP>::all(client.clone()),
+            Api::<Seen<VirtualIP>>::all(client.clone()),
             config.clone(),
             "virtualips",
             |event| {
-                let done = vips.enter(
-                    event,
-                    |it| Some(it.id()),
-                    |id, sight| {
+                let done = vips.enter(event, id_of, |id, sight| {
+                    if let Some(sight) = readable(sight) {
                         put(&mut self.lock().mail.vips, id, sight);
-                    },
-                );
+                    }
+                });
                 self.lock().vips_listed |= done;
                 self.0.rings.notify_one();
             },
         );
         let follow_registers = follow(
-            Api::<VirtualIPRegister>::all(client.clone()),
+            Api::<Seen<VirtualIPRegister>>::all(client.clone()),
             config.clone(),
             "virtualipregisters",
             |event| {
-                let name = |it: &VirtualIPRegister| it.metadata.name.clone();
+                let name = |it: &Seen<VirtualIPRegister>| it.meta().name.clone();
                 let done = registers.enter(event, name, |name, sight| {
-                    put(&mut self.lock().mail.registers, name, sight);
+                    if let Some(sight) = readable(sight) {
+                        put(&mut self.lock().mail.registers, name, sight);
+                    }
                 });
                 self.lock().registers_listed |= done;
                 self.0.rings.notify_one();
@@ -149,6 +154,35 @@ impl Inbox {
         let state = self.0.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn id_of(object: &Seen<VirtualIP>) -> Option<VipId> {
+    let meta = object.meta();
+    Some(VipId {
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+    })
+}
+
+/// What can be judged of a sight. Of an object that cannot be read nothing is told, so what
+/// was known of it stays, and of all others everything: nobody else can write what this
+/// node does not understand of a register, and a holder lives by its lease.
+fn readable<T: Resource<DynamicType = ()>>(sight: Sight<Seen<T>>) -> Option<Sight<T>> {
+    let object = match sight.object {
+        Some(Seen::Whole(object)) => Some(object),
+        Some(Seen::Part { metadata, error }) => {
+            let (reason, kind) = ("VirtualIPUnreadable", T::kind(&()));
+            let (namespace, name) = (metadata.namespace, metadata.name);
+            warn!(
+                reason,
+                %kind, namespace, name, error, "an object cannot be read; what was known of it stays"
+            );
+            return None;
+        }
+        None => None,
+    };
+    let listed = sight.listed;
+    Some(Sight { object, listed })
 }
 
 fn put<K: Ord, T>(all: &mut BTreeMap<K, Sight<T>>, key: K, mut sight: Sight<T>) {

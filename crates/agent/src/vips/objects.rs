@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use floe_api::floe::{
     register::{self, Books, VirtualIPRegister},
-    virtualip::{self, CandidateStatus, VirtualIP},
+    tenure::{self, LEASE_LABEL, LEASES},
+    virtualip::{self, VirtualIP},
 };
 use floe_core::vip::{
     Candidate, Mode, VipId,
@@ -18,17 +19,8 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-/// The namespace of the nodes' leases.
-pub const LEASES: &str = "kube-system";
-
-/// The label of the nodes' leases.
-pub const LEASE_LABEL: &str = "floe.dev/vip-lease";
-
 /// The annotation of a lease with the nodes whose promises its node needs.
 const PEERS: &str = "floe.dev/peers";
-
-/// What the names of leases begin with.
-const LEASE_PREFIX: &str = "floe-vip-";
 
 /// A `VirtualIP` with what its register says, as the keeper sees it. Writes are made on the
 /// version of the register.
@@ -51,7 +43,7 @@ fn view(vip: &VirtualIP, version: &str) -> View {
             reason: it.reason.clone(),
             candidate: candidate_in(it),
         }),
-        candidates: status.candidates.into_iter().map(candidate).collect(),
+        candidates: status.candidates.into_iter().map(Candidate::from).collect(),
         failover: Failover {
             unready_grace: seconds(failover.unready_grace_seconds),
             between_moves: seconds(failover.min_seconds_between_moves),
@@ -133,10 +125,7 @@ pub fn entry_patch(change: &Change, vip: &VirtualIP, now: Timestamp) -> Value {
 
 /// The lease of a node and the node; nothing if it is no such lease.
 pub fn lease_view(lease: &Lease) -> Option<(String, LeaseView)> {
-    let name = lease.metadata.name.as_deref().unwrap_or_default();
-    let node = name
-        .strip_prefix(LEASE_PREFIX)
-        .filter(|it| !it.is_empty())?;
+    let node = tenure::node_of(lease)?;
     let annotations = lease.metadata.annotations.as_ref();
     let peers = annotations.and_then(|all| all.get(PEERS));
     let peers = peers.map(String::as_str).unwrap_or_default().split(',');
@@ -150,11 +139,6 @@ pub fn lease_view(lease: &Lease) -> Option<(String, LeaseView)> {
             .collect(),
     };
     Some((node.to_owned(), view))
-}
-
-/// The name of a node's lease.
-pub fn lease_name(node: &str) -> String {
-    format!("{LEASE_PREFIX}{node}")
 }
 
 /// The lease of a node with these contents; nothing if no lease can count so far.
@@ -171,7 +155,7 @@ pub fn lease(
     let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
     Some(Lease {
         metadata: ObjectMeta {
-            name: Some(lease_name(node)),
+            name: Some(tenure::lease_name(node)),
             namespace: Some(LEASES.to_owned()),
             resource_version: expected,
             labels: Some(labels.into()),
@@ -201,18 +185,6 @@ fn holding(candidate: &Candidate, term: i64) -> virtualip::Holding {
         since: None,
         ready: false,
         reason: String::new(),
-    }
-}
-
-fn candidate(status: CandidateStatus) -> Candidate {
-    Candidate {
-        mode: mode(&status.mode),
-        pod: status.pod,
-        uid: status.uid,
-        node: status.node,
-        node_address: status.node_address,
-        addresses: status.addresses,
-        ready_since: status.ready_since.0.as_second(),
     }
 }
 

@@ -19,8 +19,10 @@ use floe_core::{
 use floe_net::netlink::Route;
 use ipnet::IpNet;
 
+pub use heard::Heard;
 pub use survey::Survey;
 
+mod heard;
 mod survey;
 
 /// The main table of routes.
@@ -61,11 +63,15 @@ pub struct Room {
     pub mac: Mac,
     /// The link of the host that its frames come through.
     pub lower: Option<u32>,
+    /// The subnets of the link.
+    pub nets: Vec<IpNet>,
 }
 
 /// An address that a pod has for as long as this node may serve it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loan {
+    /// Of which object.
+    pub id: VipId,
     /// Where.
     pub room: Room,
     /// The address.
@@ -100,6 +106,11 @@ pub struct Finding {
     pub unreachable: Option<Unreachable>,
     /// The links on which it is announced.
     pub links: BTreeSet<String>,
+    /// Why what the holder sends does not leave with it, though somebody wants that.
+    pub no_egress: Option<RuleRefusal>,
+    /// Whether somebody had it and could not be made to give it back. Then somebody here may
+    /// answer for it whatever is served, until its time has run out.
+    pub lingers: bool,
 }
 
 /// Why an object cannot be served here.
@@ -124,6 +135,9 @@ pub enum Trouble {
     /// The kernel does not have the rules that it was told.
     #[error("the rules are not in the kernel: {0}")]
     RulesMissing(String),
+    /// Another pod of the node still has the address.
+    #[error("the pod that had the address before could not be made to give it back yet")]
+    NotTakenBack,
     /// The host did not get the address itself.
     #[error("the node does not get the address: {0}")]
     NotOnHost(String),
@@ -138,6 +152,12 @@ pub enum Unreachable {
     /// No link has a subnet with it, or the chosen one is not there.
     #[error("no interface of the node has a subnet with the address: reachable from inside only")]
     NoInterface,
+    /// The link of the pod that has it has no subnet with it.
+    #[error("no interface of the pod has a subnet with the address: neighbours do not ask for it")]
+    NoInterfaceInPod,
+    /// The same, and this node has announced it before.
+    #[error("the interface on which the address was announced is lost: reachable from inside only")]
+    LinkLost,
 }
 
 impl Trouble {
@@ -150,6 +170,7 @@ impl Trouble {
             Self::Unguarded => "EgressHookMissing",
             Self::Rules(it) => it.reason(),
             Self::RulesMissing(_) => "RulesMissing",
+            Self::NotTakenBack => "NotTakenBack",
             Self::NotOnHost(_) => "NotOnHost",
             Self::Deaf(_) => "NotAnswering",
         }
@@ -160,7 +181,8 @@ impl Unreachable {
     /// The stable reason.
     pub fn reason(self) -> &'static str {
         match self {
-            Self::NoInterface => "NoInterface",
+            Self::NoInterface | Self::NoInterfaceInPod => "NoInterface",
+            Self::LinkLost => "LinkLost",
         }
     }
 }
@@ -175,7 +197,14 @@ pub fn plan(order: &Order, survey: &Survey, rooms: &BTreeMap<String, Room>) -> P
     for (id, served) in &order.serving.roles {
         let detail = order.details.get(id).cloned().unwrap_or_default();
         let found = match &served.role {
-            Role::Holder(pod) => Some(hold(&mut plan, served, pod, &detail, survey, rooms)),
+            Role::Holder(pod) => {
+                let found = if pod.mode == Mode::Direct {
+                    lend(&mut plan, id, served, pod, survey, rooms)
+                } else {
+                    hold(&mut plan, served, pod, &detail, survey)
+                };
+                Some(found)
+            }
             Role::Prepared(pod) => {
                 let found = prepare(&mut plan, served, pod, survey, rooms);
                 Some(found.map(|()| Finding::default()))
@@ -258,27 +287,44 @@ fn surroundings(rules: &mut NodeRules, order: &Order, survey: &Survey) {
     }
 }
 
+/// Gives the addresses to the pod itself.
+fn lend(
+    plan: &mut Plan,
+    id: &VipId,
+    served: &Served,
+    pod: &Candidate,
+    survey: &Survey,
+    rooms: &BTreeMap<String, Room>,
+) -> Result<Finding, Trouble> {
+    let mut found = Finding::default();
+    let room = room(pod, survey, rooms)?;
+    for link in survey.exits_of(room) {
+        plan.rules.add_exit(link)?;
+    }
+    for &ip in &served.addresses {
+        if !room.nets.iter().any(|net| net.contains(&ip)) {
+            found.unreachable = Some(Unreachable::NoInterfaceInPod);
+        }
+        plan.rules.announce(ip);
+        // A pod that gets another subnet keeps what it has.
+        let room = Room {
+            nets: Vec::new(),
+            ..room.clone()
+        };
+        let id = id.clone();
+        plan.loans.push(Loan { id, room, ip });
+    }
+    Ok(found)
+}
+
 fn hold(
     plan: &mut Plan,
     served: &Served,
     pod: &Candidate,
     detail: &Detail,
     survey: &Survey,
-    rooms: &BTreeMap<String, Room>,
 ) -> Result<Finding, Trouble> {
     let mut found = Finding::default();
-    if pod.mode == Mode::Direct {
-        let room = room(pod, survey, rooms)?;
-        for link in survey.exits_of(room) {
-            plan.rules.add_exit(link)?;
-        }
-        for &ip in &served.addresses {
-            plan.rules.announce(ip);
-            let room = room.clone();
-            plan.loans.push(Loan { room, ip });
-        }
-        return Ok(found);
-    }
     let pairs = if pod.mode == Mode::Node {
         have(plan, served, survey)?;
         served.addresses.iter().map(|&ip| (ip, None)).collect()
@@ -287,7 +333,12 @@ fn hold(
     };
     for (ip, own) in pairs {
         if let Some(own) = own.filter(|_| detail.egress) {
-            plan.rules.leave_as(own, ip)?;
+            match plan.rules.leave_as(own, ip) {
+                // Of several addresses of one object the first is as good as any.
+                Err(RuleRefusal::EgressTaken { by, .. }) if served.addresses.contains(&by) => {}
+                Err(why @ RuleRefusal::EgressTaken { .. }) => found.no_egress = Some(why),
+                left => left?,
+            }
         }
         let link = if detail.interface.is_empty() {
             survey.link_near(ip)

@@ -15,13 +15,15 @@ use tracing::{debug, info, warn};
 
 use super::{
     clock::Clock,
-    plan::{Finding, Order, Trouble},
+    plan::{Finding, Order, Trouble, Unreachable},
 };
+use ills::{Ill, Ills};
 
 pub use kernel::Kernel;
 
 mod direct;
 mod host;
+mod ills;
 mod kernel;
 
 /// The time between two looks while something is served, and while nothing is.
@@ -34,9 +36,6 @@ const QUIET: Duration = Duration::from_millis(400);
 
 /// The pause before what failed is tried again.
 const AGAIN: Duration = Duration::from_millis(300);
-
-/// How often in a row something must be wrong before it is told.
-const TWICE: u32 = 2;
 
 /// What has come of an order.
 pub type Findings = BTreeMap<VipId, Finding>;
@@ -88,6 +87,11 @@ pub enum News {
         id: VipId,
         /// Why.
         trouble: Trouble,
+    },
+    /// An object was announced, and cannot be any more.
+    Unheard {
+        /// Which.
+        id: VipId,
     },
 }
 
@@ -143,15 +147,29 @@ pub async fn work(
                 }
                 // Renewals come more often than looks; they must not put them off.
                 let ended = Instant::now();
-                let due = ended + look;
+                // What could not be ended keeps its object waiting.
+                let lingers = findings.values().any(|it| it.lingers);
+                let due = ended + if lingers { AGAIN } else { look };
                 quiet = Some(ended + QUIET);
                 let (number, took) = (order.serving.number, ended - begun);
                 debug!(number, ?took, is_new, "the kernel has it");
                 next = Some(next.filter(|it| is_new && *it <= due).unwrap_or(due));
-                for (id, trouble) in ills.judge(&findings, &order, !is_new) {
-                    let (reason, object) = (trouble.reason(), id.name.as_str());
-                    warn!(reason, object, error = %trouble, "cannot serve a shared address");
-                    if news.send(News::Unable { id, trouble }).await.is_err() {
+                for (id, ill) in ills.judge(&findings, &order, !is_new) {
+                    let object = id.name.as_str();
+                    let told = match ill {
+                        Ill::Unable(trouble) => {
+                            let reason = trouble.reason();
+                            warn!(reason, object, error = %trouble, "cannot serve a shared address");
+                            News::Unable { id, trouble }
+                        }
+                        Ill::Unheard => {
+                            let why = Unreachable::LinkLost;
+                            let reason = why.reason();
+                            warn!(reason, object, error = %why, "cannot announce a shared address");
+                            News::Unheard { id }
+                        }
+                    };
+                    if news.send(told).await.is_err() {
                         return;
                     }
                 }
@@ -186,55 +204,7 @@ pub async fn work(
     }
 }
 
-/// What was wrong the last times.
-#[derive(Debug, Default)]
-struct Ills {
-    counts: BTreeMap<VipId, u32>,
-    failures: u32,
-}
-
-impl Ills {
-    /// Those that were wrong often enough to be told. Who is only prepared says so at once:
-    /// nobody must wait for it.
-    fn judge(&mut self, findings: &Findings, order: &Order, look: bool) -> Vec<(VipId, Trouble)> {
-        self.failures = 0;
-        self.counts.retain(|id, _| findings.contains_key(id));
-        let mut told = Vec::new();
-        for (id, finding) in findings {
-            let Some(trouble) = &finding.trouble else {
-                self.counts.remove(id);
-                continue;
-            };
-            let count = self.counts.entry(id.clone()).or_default();
-            // A renewal alone is no look.
-            *count += u32::from(look || *count == 0);
-            if *count >= TWICE || !is_held(order, id) {
-                *count = 0;
-                told.push((id.clone(), trouble.clone()));
-            }
-        }
-        told
-    }
-
-    /// All that this node holds or is prepared for, once orders could not be done for about
-    /// two looks.
-    fn fail(&mut self, order: &Order) -> Vec<VipId> {
-        self.failures += 1;
-        let limit = LOOK.as_millis() * u128::from(TWICE) / AGAIN.as_millis();
-        if u128::from(self.failures) < limit {
-            return Vec::new();
-        }
-        self.failures = 0;
-        let all = order.serving.roles.keys();
-        all.filter(|id| is_ours(order, id)).cloned().collect()
-    }
-}
-
-fn is_held(order: &Order, id: &VipId) -> bool {
-    let role = order.serving.roles.get(id).map(|it| &it.role);
-    matches!(role, Some(Role::Holder(_)))
-}
-
+/// Whether this node holds an object, or is prepared to.
 fn is_ours(order: &Order, id: &VipId) -> bool {
     let role = order.serving.roles.get(id).map(|it| &it.role);
     matches!(role, Some(Role::Holder(_) | Role::Prepared(_)))

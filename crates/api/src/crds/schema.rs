@@ -36,6 +36,18 @@ pub(crate) fn date(description: &str) -> JSONSchemaProps {
     }
 }
 
+/// An address of either family.
+pub(crate) fn address(description: &str) -> JSONSchemaProps {
+    let families = ["ipv4", "ipv6"].map(|format| JSONSchemaProps {
+        format: Some(format.into()),
+        ..JSONSchemaProps::default()
+    });
+    JSONSchemaProps {
+        any_of: Some(families.into()),
+        ..text(description)
+    }
+}
+
 pub(crate) fn integer(description: &str) -> JSONSchemaProps {
     JSONSchemaProps {
         format: Some("int64".into()),

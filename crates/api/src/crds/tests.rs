@@ -1,4 +1,4 @@
-use std::{fs, path::Path};
+use std::{fs, net::IpAddr, path::Path};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -124,6 +124,13 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
                     refuse("not a time".into());
                 }
             }
+            "format" if argument == "ipv4" || argument == "ipv6" => {
+                let is_v4 = |text: &str| text.parse::<IpAddr>().map(|ip| ip.is_ipv4());
+                let is_its = |text: &str| is_v4(text) == Ok(argument == "ipv4");
+                if value.as_str().is_some_and(|text| !is_its(text)) {
+                    refuse(format!("no {argument} address"));
+                }
+            }
             "format" => assert_eq!(argument, "int64"),
             // Only numbers have an order; the type is told already.
             "minimum" if value.is_number() && value.as_f64() < argument.as_f64() => {
@@ -136,6 +143,16 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
                 let pattern = regex::Regex::new(argument.as_str().unwrap()).unwrap();
                 if value.as_str().is_some_and(|text| !pattern.is_match(text)) {
                     refuse(format!("does not match {pattern}"));
+                }
+            }
+            "anyOf" => {
+                let holds = |schema: &Value| {
+                    let mut refused = Vec::new();
+                    check(schema, value, path, &mut refused);
+                    refused.is_empty()
+                };
+                if !argument.as_array().unwrap().iter().any(holds) {
+                    refuse("none of anyOf holds".into());
                 }
             }
             "oneOf" => {

@@ -2,8 +2,7 @@
 
 use std::net::IpAddr;
 
-use floe_core::vip::Mode;
-use floe_core::vip::VipId;
+use floe_core::vip::{Candidate, Mode, VipId};
 use k8s_openapi::{
     NamespaceResourceScope,
     apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, ObjectMeta, Time},
@@ -234,6 +233,20 @@ impl Summary {
         Self {
             addresses: addresses.join(","),
             candidates: i64::try_from(electable.count()).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+impl From<CandidateStatus> for Candidate {
+    fn from(status: CandidateStatus) -> Self {
+        Self {
+            mode: Mode::parse(&status.mode).unwrap_or_default(),
+            pod: status.pod,
+            uid: status.uid,
+            node: status.node,
+            node_address: status.node_address,
+            addresses: status.addresses,
+            ready_since: status.ready_since.0.as_second(),
         }
     }
 }

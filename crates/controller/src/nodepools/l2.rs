@@ -114,7 +114,7 @@ impl L2 {
         let pools = self.pools().await?;
         let owners = owners(&pools);
         let objects = self.desk.objects().await?;
-        let silent = self.desk.silent(Timestamp::now()).await?;
+        let silent = self.desk.silent().await?;
         let mut servers: BTreeMap<IpAddr, Option<Server>> = BTreeMap::new();
         for object in &objects {
             // Anybody can label an object; only what was made here is ended here.
@@ -191,7 +191,7 @@ impl L2 {
                 desk::may_change(&object, &owner.pool)?;
                 let is_named = nodes_of(&object).first() == Some(&node);
                 if desk::holder_of(&object) == Some(&node) {
-                    let silent = self.desk.silent(Timestamp::now()).await?;
+                    let silent = self.desk.silent().await?;
                     if silent.contains(&node) {
                         let words = format!("the agent of node {node} is silent");
                         return Err(Refusal::new(Class::Unavailable, words));

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use floe_api::floe::tenure::{self, LEASE_LABEL, LEASES};
 use floe_core::nodepool::witness::{self, Evidence, Patience, Renewal, Written};
 use floe_shell::follow;
 use futures::future::join_all;
@@ -27,10 +28,6 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::clock::Clock;
-
-/// Where the leases of agents are, the label by which they are known, and what their names
-/// begin with.
-pub const AGENTS: (&str, &str, &str) = ("kube-system", "floe.dev/vip-lease", "floe-vip-");
 
 /// Where the leases of kubelets are.
 const KUBELETS: &str = "kube-node-lease";
@@ -84,8 +81,7 @@ impl Witnesses {
 
 async fn listen(client: Client, clock: Clock, dead: watch::Sender<BTreeSet<String>>) {
     let (heard, mut renewals) = mpsc::unbounded_channel();
-    let (namespace, label, _) = AGENTS;
-    let agents: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let agents: Api<Lease> = Api::namespaced(client.clone(), LEASES);
     let enter = |event| {
         // The receiver lives as long as this.
         let _ = heard.send(event);
@@ -111,7 +107,7 @@ async fn listen(client: Client, clock: Clock, dead: watch::Sender<BTreeSet<Strin
             court.judge();
         }
     };
-    let config = Config::default().labels(label);
+    let config = Config::default().labels(LEASE_LABEL);
     tokio::select! {
         () = follow(agents, config, "leases of agents", enter) => {}
         () = judge => {}
@@ -257,6 +253,5 @@ fn written(lease: &Lease) -> Written {
 }
 
 fn node_of(lease: &Lease) -> Option<String> {
-    let name = lease.metadata.name.as_deref()?;
-    name.strip_prefix(AGENTS.2).map(str::to_owned)
+    tenure::node_of(lease).map(str::to_owned)
 }

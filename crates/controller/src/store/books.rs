@@ -20,9 +20,9 @@ use kube::Resource as _;
 use tokio::sync::broadcast;
 
 use super::{
+    Seen,
     named::Named,
     order::{Order, Stamp},
-    seen::Seen,
 };
 
 mod changes;

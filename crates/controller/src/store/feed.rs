@@ -9,7 +9,7 @@ use kube::{
 use tokio::sync::watch;
 use tracing::info;
 
-use super::{Store, rewind, seen::Seen};
+use super::{Seen, Store, rewind};
 
 /// What the feeds need.
 pub struct Feeds {

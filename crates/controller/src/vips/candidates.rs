@@ -55,6 +55,11 @@ pub enum Unsuited {
         "the pod is on an underlay network, where mode nat is not possible: use auto or direct"
     )]
     NatNotPossible,
+    /// No interface of it is on the network of the address, and its replies pass the host.
+    #[error(
+        "the pod is on no underlay network of floe, so mode direct is not possible: use auto or nat"
+    )]
+    DirectNotPossible,
     /// Its node is not known, or has no address.
     #[error("the node of the pod has no address")]
     NoNodeAddress,
@@ -66,6 +71,7 @@ impl Unsuited {
         match self {
             Self::Unfit(unfit) => unfit.reason(),
             Self::NatNotPossible => "NatNotPossible",
+            Self::DirectNotPossible => "DirectNotPossible",
             Self::NoNodeAddress => "NodeWithoutAddress",
         }
     }
@@ -74,7 +80,9 @@ impl Unsuited {
     /// by itself.
     pub fn is_a_mistake(self) -> bool {
         match self {
-            Self::NatNotPossible | Self::Unfit(Unfit::FamilyMissing(_)) => true,
+            Self::NatNotPossible
+            | Self::DirectNotPossible
+            | Self::Unfit(Unfit::FamilyMissing(_)) => true,
             Self::Unfit(_) | Self::NoNodeAddress => false,
         }
     }
@@ -174,8 +182,9 @@ fn candidate(
     }
     let mode = match (mode, (places.is_underlay)(pod)) {
         (ModeChoice::Nat, true) => return Err(Unsuited::NatNotPossible),
+        (ModeChoice::Direct, false) => return Err(Unsuited::DirectNotPossible),
         (ModeChoice::Nat | ModeChoice::Auto, false) => "nat",
-        (ModeChoice::Direct, _) | (ModeChoice::Auto, true) => "direct",
+        (ModeChoice::Direct | ModeChoice::Auto, true) => "direct",
     };
     let since = pod.ready_since.unwrap_or_default();
     Ok(CandidateStatus {

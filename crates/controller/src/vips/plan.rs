@@ -7,7 +7,7 @@ use floe_api::floe::virtualip::{CandidateStatus, Holding, MOVE_TO, VirtualIP};
 use floe_core::{
     lease::Moment,
     vip::{
-        Candidate, Mode,
+        Candidate,
         elect::{self, Failover, Health, Holder, Load, MoveReason, Stay, Verdict},
     },
 };
@@ -135,7 +135,7 @@ fn back(vip: &VirtualIP, holder: &Holding, candidates: &[CandidateStatus], mood:
         preferred: failover.preferred_pods.clone(),
     };
     let last = vip.status.as_ref().and_then(|it| it.last_move.as_ref());
-    let known: Vec<Candidate> = candidates.iter().map(known).collect();
+    let known: Vec<Candidate> = candidates.iter().cloned().map(Candidate::from).collect();
     let held = Holder {
         pod: &holder.pod,
         uid: &holder.uid,
@@ -172,18 +172,6 @@ fn successor(candidate: &CandidateStatus, reason: MoveReason) -> Holding {
         since: None,
         ready: false,
         reason: reason.reason().to_owned(),
-    }
-}
-
-fn known(candidate: &CandidateStatus) -> Candidate {
-    Candidate {
-        pod: candidate.pod.clone(),
-        uid: candidate.uid.clone(),
-        node: candidate.node.clone(),
-        node_address: candidate.node_address,
-        addresses: candidate.addresses.clone(),
-        mode: Mode::parse(&candidate.mode).unwrap_or_default(),
-        ready_since: candidate.ready_since.0.as_second(),
     }
 }
 

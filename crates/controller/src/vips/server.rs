@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use floe_api::floe::{
     register::{Entry, VirtualIPRegister},
+    tenure::{self, LEASES},
     virtualip::VirtualIP,
 };
 use floe_core::vip::{Timing, VipId};
@@ -21,9 +22,6 @@ use super::{registrar::Registrar, store::Vips};
 
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(4);
-
-/// The namespace of the nodes' leases.
-const LEASES: &str = "kube-system";
 
 /// The way to the API server. What it answers is known at once.
 #[derive(Clone)]
@@ -172,7 +170,7 @@ impl Server {
     /// The lease of a node, as the API server says it now.
     pub async fn tenure(&self, node: &str) -> Result<Tenure, Failure> {
         let api: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
-        let lease = ask(api.get_opt(&format!("floe-vip-{node}"))).await?;
+        let lease = ask(api.get_opt(&tenure::lease_name(node))).await?;
         Ok(lease.map_or_else(Tenure::default, |lease| Tenure {
             version: lease.metadata.resource_version,
             term: lease
@@ -186,11 +184,11 @@ impl Server {
     pub async fn is_out_of_service(&self, node: &str) -> Result<bool, Failure> {
         let api: Api<Node> = Api::all(self.client.clone());
         let found = ask(api.get_opt(node)).await?;
-        Ok(found.is_none_or(|node| {
-            let taints = node.spec.and_then(|it| it.taints).unwrap_or_default();
-            let mut keys = taints.iter().map(|taint| taint.key.as_str());
-            keys.any(|key| key == "node.kubernetes.io/out-of-service")
-        }))
+        Ok(found.is_none_or(|node| tenure::is_out_of_service(&node)))
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
     }
 
     fn known(&self, answer: Result<VirtualIP, Failure>) -> Result<VirtualIP, Failure> {

@@ -121,9 +121,10 @@ pub fn patch(
     if shown.status.is_none() && patch != json!({}) {
         patch["moves"] = json!(behind.entry.map_or(0, |it| it.moves));
     }
-    // What is shown already may be newer than what is known here.
+    // What is shown already may be newer than what is known here: then an older holder would
+    // be shown again. Whoever has shown it knows better, and the watch tells.
     let is_newer = behind.entry.is_some_and(|it| it.moves >= status.moves);
-    if !behind.is_due && (patch == json!({}) || !is_newer) {
+    if !is_newer || !behind.is_due && patch == json!({}) {
         return (patch != json!({})).then_some(patch);
     }
     let members = decided.as_object_mut().map(std::mem::take);
@@ -160,4 +161,45 @@ fn list<T: serde::Serialize>(items: &[T]) -> Value {
 
 fn word(holds: bool) -> &'static str {
     if holds { "True" } else { "False" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(moves: i64) -> VirtualIP {
+        let holder = json!({
+            "pod": "new", "uid": "u", "node": "n2", "nodeAddress": "10.0.1.2",
+            "addresses": ["10.244.0.5"], "mode": "nat", "term": 7,
+        });
+        let object = json!({
+            "metadata": { "name": "web", "namespace": "shop" }, "spec": {},
+            "status": { "holder": holder, "moves": moves, "addresses": ["10.0.70.20"] },
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn an_older_holder_is_never_shown_again_however_due_it_is() {
+        let entry = Entry {
+            addresses: vec![IpAddr::from([10, 0, 70, 20])],
+            moves: 3,
+            ..Entry::default()
+        };
+        let wanted = Wanted {
+            addresses: entry.addresses.clone(),
+            ..Wanted::default()
+        };
+        let behind = Behind {
+            entry: Some(&entry),
+            is_due: true,
+        };
+        let patched = |moves| patch(&shown(moves), &wanted, &behind, Timestamp::UNIX_EPOCH);
+        let newer = patched(4).unwrap();
+        assert!(newer.get("holder").is_none(), "{newer}");
+        assert!(newer.get("moves").is_none(), "{newer}");
+        let same = patched(3).unwrap();
+        assert_eq!(same["holder"], Value::Null);
+        assert!(same.get("holder").is_some(), "{same}");
+    }
 }

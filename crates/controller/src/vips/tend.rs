@@ -24,6 +24,7 @@ use super::{
     release::{LIMIT, Release},
     server::Failure,
     status::{self, Accepted, Behind, Wanted},
+    warrant::{self, Why},
 };
 use crate::{
     cluster::Member,
@@ -99,12 +100,20 @@ impl Steward {
         for &ip in &grant.missing {
             self.take(id, ip).await?;
         }
-        let (pods, refusal) = pods(vip, sight);
+        let (pods, mut refusal) = pods(vip, sight);
+        let may_be_had = vip.spec.nodes.is_empty() || self.server.is_of_pool(vip).await?;
+        if !may_be_had {
+            refusal = Some(warrant::refusal());
+        }
         let is_new = self.vips.entry(id).is_none();
         let remains = self.remains(&grant, is_new);
         let accepted = remains.clone().unwrap_or_else(|| accepted(&grant, refusal));
         let now = Timestamp::now();
-        let candidates = self.candidates(id, vip, &grant.addresses, &pods, sight, now);
+        let candidates = if may_be_had {
+            self.candidates(id, vip, &grant.addresses, &pods, sight, now)
+        } else {
+            Candidates::default()
+        };
         let mood = Mood {
             is_calm: self.is_calm(id),
             is_hopeful: self.is_hopeful(id, &current, &candidates),
@@ -295,7 +304,7 @@ impl Steward {
     }
 
     /// Whether a pod has an address of floe's: only its plugins for underlay networks give
-    /// such addresses. What the node really does the holder's agent knows, and corrects.
+    /// such addresses.
     fn is_underlay(&self, pod: &Member) -> bool {
         self.store.read(|books| {
             let mut records = books.of_pod(&pod.namespace, &pod.name);
@@ -459,7 +468,7 @@ fn is_guarded(vip: &VirtualIP) -> bool {
 }
 
 /// The pods that share the addresses; or why nobody can tell.
-fn pods(vip: &VirtualIP, sight: &Sight<'_>) -> (Vec<Arc<Member>>, Option<String>) {
+fn pods(vip: &VirtualIP, sight: &Sight<'_>) -> (Vec<Arc<Member>>, Option<Why>) {
     if let Some(ip) = made::for_annotation(vip) {
         let claimants = sight.claims.addresses.get(&ip);
         let pods = claimants.map(|it| it.pods.clone());
@@ -470,7 +479,10 @@ fn pods(vip: &VirtualIP, sight: &Sight<'_>) -> (Vec<Arc<Member>>, Option<String>
     };
     match selected(selector, sight.members) {
         Ok(pods) => (pods, None),
-        Err(why) => (Vec::new(), Some(why)),
+        Err(why) => {
+            let words = format!("spec.selector: {why}");
+            (Vec::new(), Some(("InvalidSelector", words)))
+        }
     }
 }
 
@@ -481,11 +493,11 @@ fn selected(selector: &LabelSelector, members: &[Arc<Member>]) -> Result<Vec<Arc
     Ok(chosen.cloned().collect())
 }
 
-fn accepted(grant: &Grant, selector: Option<String>) -> Accepted {
-    let mut reasons: Vec<(&'static str, String)> = Vec::new();
+fn accepted(grant: &Grant, other: Option<Why>) -> Accepted {
+    let mut reasons: Vec<Why> = Vec::new();
     let refused = grant.refused.iter();
     reasons.extend(refused.map(|it: &Refusal| (it.reason(), it.to_string())));
-    reasons.extend(selector.map(|why| ("InvalidSelector", format!("spec.selector: {why}"))));
+    reasons.extend(other);
     let Some((reason, _)) = reasons.first() else {
         let count = grant.addresses.len();
         return Accepted {

@@ -168,6 +168,20 @@ async fn a_pod_with_an_address_of_floe_is_served_directly_and_never_by_nat() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_on_no_network_of_floe_is_never_served_directly() {
+    let scene = Scene::start(|server| {
+        server.put(PODS, pod("a", "n1", "True"));
+        let mut spec = web();
+        spec["announcement"] = json!({ "mode": "direct" });
+        server.put(VIPS, vip("web", &spec));
+    })
+    .await;
+    let told = "Pod a DirectNotPossible".to_owned();
+    scene.until(|it| it.events().contains(&told)).await;
+    assert!(scene.candidates("web").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_without_an_address_of_the_family_is_no_candidate_and_is_told() {
     let mut spec = web();
     spec["addresses"] = json!([IP, "fd00::20"]);

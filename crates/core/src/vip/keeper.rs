@@ -181,6 +181,12 @@ impl Keeper {
                     entry.unable = Some(now.after(pause));
                 }
             }
+            Event::CannotAnnounce(id) => {
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.unheard = Some(now.after(UNABLE));
+                }
+            }
+            Event::Lingers(ids) => self.kernel.lingers(ids),
             Event::Served(number) => self.kernel.done(number),
             Event::Stop => self.stopping = true,
         }
@@ -321,6 +327,7 @@ impl Keeper {
             .retain(|_, entry| !entry.gone || entry.lingers(term));
         for entry in self.entries.values_mut() {
             entry.unable = entry.unable.filter(|at| !agenda.due(*at));
+            entry.unheard = entry.unheard.filter(|at| !agenda.due(*at));
         }
         let mut scene = Scene {
             me: &self.me,

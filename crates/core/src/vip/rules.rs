@@ -7,7 +7,7 @@
 //!
 //! - Every change is one transaction, and [`NodeRules::script`] never touches `alive`:
 //!   however late it comes to the kernel, it makes nobody live longer.
-//! - [`NodeRules::refresh`] alone does that, and is small.
+//! - Whoever fills [`NodeRules::pulses`] alone does that.
 //! - Connections follow rules only when they begin. What the kernel remembers of those to
 //!   [`NodeRules::changed_since`] must be deleted after a script.
 
@@ -73,6 +73,16 @@ pub enum RuleRefusal {
         /// The pod's address.
         pod: IpAddr,
     },
+    /// What a pod sends leaves with one address of a family only.
+    #[error("what {pod} sends leaves with {by} already, so not with {vip}")]
+    EgressTaken {
+        /// The shared address.
+        vip: IpAddr,
+        /// The pod's address.
+        pod: IpAddr,
+        /// The shared address that was first.
+        by: IpAddr,
+    },
 }
 
 impl RuleRefusal {
@@ -81,6 +91,7 @@ impl RuleRefusal {
         match self {
             Self::InvalidLink(_) => "InvalidLink",
             Self::FamilyMissing { .. } => "FamilyMissing",
+            Self::EgressTaken { .. } => "EgressTaken",
         }
     }
 }
@@ -118,10 +129,13 @@ impl NodeRules {
     }
 
     /// Lets what a pod sends to outside of the cluster leave with an address, which
-    /// this node holds.
+    /// this node holds. The first one stays.
     pub fn leave_as(&mut self, pod: IpAddr, vip: IpAddr) -> Result<(), RuleRefusal> {
         same_family(vip, pod)?;
-        self.egress.insert(pod, vip);
+        let by = *self.egress.entry(pod).or_insert(vip);
+        if by != vip {
+            return Err(RuleRefusal::EgressTaken { vip, pod, by });
+        }
         self.known.insert(vip);
         Ok(())
     }

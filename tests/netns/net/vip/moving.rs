@@ -49,9 +49,7 @@ fn old_connections_are_reset_when_another_node_takes_over() {
     let mut scene = Scene::serving();
     let mut old = vips().map(|vip| tcp(&scene.client, vip, SOON).unwrap());
     // The first node is dead to the world: nobody renews.
-    scene
-        .a
-        .nft(&scene.a.rules.refresh(std::time::Duration::ZERO));
+    scene.a.die();
     scene.a.deadline.end();
     scene.b.hold("b1");
     scene.b.live(LONG);

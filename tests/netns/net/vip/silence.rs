@@ -63,10 +63,9 @@ fn new_rules_do_not_make_a_node_live_longer() {
     scene.a.wait_for_death();
     scene.a.program();
     assert!(udp(&scene.client, ip(VIP4), VAIN).is_err());
-    // Nor does a refresh for which there is no time.
     scene.a.live(LONG);
     udp(&scene.client, ip(VIP4), SOON).unwrap();
-    scene.a.nft(&scene.a.rules.refresh(Duration::ZERO));
+    scene.a.die();
     assert!(udp(&scene.client, ip(VIP4), VAIN).is_err());
 }
 

@@ -279,6 +279,7 @@ fn room(lower: Option<u32>) -> Room {
         link: 7,
         mac: Mac([2, 0, 0, 0, 0, 7]),
         lower,
+        nets: vec!["10.5.0.0/24".parse().unwrap()],
     }
 }
 
@@ -302,7 +303,11 @@ fn a_direct_pod_gets_the_address_and_its_way_out_is_guarded() {
         let rooms = [("u".to_owned(), room(lower))].into();
         let plan = plan(&order, &survey, &rooms);
         let loan = Loan {
-            room: room(lower),
+            id: id("web"),
+            room: Room {
+                nets: Vec::new(),
+                ..room(lower)
+            },
             ip: ip("10.5.0.100"),
         };
         assert_eq!(plan.loans, [loan]);
@@ -426,4 +431,84 @@ fn others_ask_their_neighbours_for_the_address_of_a_node_or_have_a_route_to_it()
     let far = order(&["172.16.0.9"], away(), node_detail());
     let far = plan(&far, &survey(), &BTreeMap::new());
     assert_eq!(far.leads, [(ip("172.16.0.9"), (ip("10.9.0.3"), 2))].into());
+}
+
+#[test]
+fn a_link_that_is_lost_is_another_thing_than_none_at_all() {
+    let both = ["10.9.0.100", "fd00:9::100"];
+    let held = |interface: &str| {
+        let role = Role::Holder(pod(&["10.1.0.77", "fd00:1::77"], Mode::Nat));
+        let detail = Detail {
+            interface: interface.into(),
+            ..Detail::default()
+        };
+        order(&both, role, detail)
+    };
+    let whole = survey();
+    let mut down = survey();
+    down.links[1].is_up = false;
+    let mut half = survey();
+    half.addresses.retain(|it| it.net.addr() != ip("fd00:9::2"));
+    let mut heard = Heard::default();
+    let mut found = |order: &Order, survey: &Survey| {
+        let mut plan = plan(order, survey, &BTreeMap::new());
+        heard.judge(order, &mut plan);
+        let found = plan.findings.remove(&id("web")).unwrap_or_default();
+        assert_eq!(found.trouble, None);
+        found.unreachable
+    };
+    // It never had one.
+    assert_eq!(found(&held(""), &down), Some(Unreachable::NoInterface));
+    assert_eq!(found(&held(""), &whole), None);
+    assert_eq!(found(&held(""), &down), Some(Unreachable::LinkLost));
+    assert_eq!(found(&held(""), &half), Some(Unreachable::LinkLost));
+    assert_eq!(found(&held(""), &whole), None);
+    // A person wants it elsewhere, where it never was.
+    assert_eq!(found(&held("eth7"), &whole), Some(Unreachable::NoInterface));
+    assert_eq!(found(&held(""), &whole), None);
+    // It was given away meanwhile.
+    let away = order(&both, Role::Away(vec![ip("10.2.0.5")]), Detail::default());
+    assert_eq!(found(&away, &down), None);
+    assert_eq!(found(&held(""), &down), Some(Unreachable::NoInterface));
+}
+
+#[test]
+fn nobody_asks_a_pod_for_an_address_that_none_of_its_subnets_has() {
+    let rooms = [("u".to_owned(), room(None))].into();
+    for (address, unreachable) in [
+        ("10.5.0.100", None),
+        ("10.9.0.100", Some(Unreachable::NoInterfaceInPod)),
+    ] {
+        let role = Role::Holder(pod(&["10.5.0.50"], Mode::Direct));
+        let order = order(&[address], role, Detail::default());
+        let plan = plan(&order, &survey(), &rooms);
+        let found = &plan.findings[&id("web")];
+        assert_eq!((found.unreachable, plan.loans.len()), (unreachable, 1));
+    }
+}
+
+#[test]
+fn of_several_objects_of_a_pod_the_first_says_how_it_leaves_and_the_others_tell() {
+    let egress = Detail {
+        egress: true,
+        ..Detail::default()
+    };
+    let role = || Role::Holder(pod(&["10.1.0.11"], Mode::Nat));
+    let mut both = order(&["10.9.0.100", "10.9.0.99"], role(), egress.clone());
+    let other = Served {
+        addresses: vec![ip("10.9.0.98")],
+        role: role(),
+    };
+    both.serving.roles.insert(id("web-2"), other);
+    both.details.insert(id("web-2"), egress);
+    let plan = plan(&both, &survey(), &BTreeMap::new());
+    let script = plan.rules.script();
+    assert!(
+        script.contains("egress4 { 10.1.0.11 : 10.9.0.100 }"),
+        "{script}"
+    );
+    let why = |name: &str| plan.findings[&id(name)].no_egress.as_ref();
+    assert_eq!(why("web"), None);
+    assert_eq!(why("web-2").map(RuleRefusal::reason), Some("EgressTaken"));
+    assert_eq!(plan.findings[&id("web-2")].trouble, None);
 }

@@ -1,6 +1,7 @@
 //! Addresses that pods have themselves, for as long as this node may serve them.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::IpAddr,
     path::Path,
@@ -12,9 +13,10 @@ use std::{
     time::Duration,
 };
 
+use floe_core::vip::VipId;
 use floe_net::{
     announce::{self, ArpForm},
-    boottime::Deadline,
+    boottime::{self, Deadline},
     netlink::{Netlink, NetlinkError},
     netns::Netns,
 };
@@ -30,6 +32,10 @@ const REPEATS: [Duration; 4] = [
     Duration::from_millis(400),
     Duration::from_millis(1500),
 ];
+
+/// How much longer than it was lent for an address may stay: the kernel looks once in a
+/// second, and a little late.
+const LATE: Duration = Duration::from_secs(2);
 
 /// Why a pod's network could not be changed.
 #[derive(Debug, thiserror::Error)]
@@ -59,14 +65,22 @@ pub fn find(path: &Path, own: &[IpAddr], addresses: &[IpAddr]) -> Result<Option<
         let Some(address) = near.or_else(has) else {
             return Ok(None);
         };
-        netlink.link_at(address.link)
+        let link = netlink.link_at(address.link)?;
+        let its = there
+            .iter()
+            .filter(|it| it.link == address.link && it.scope == 0);
+        let nets = its.map(|it| it.net.trunc()).filter(wide);
+        let mut nets: Vec<IpNet> = nets.collect();
+        nets.sort();
+        Ok(link.map(|link| (link, nets)))
     })??;
-    Ok(found.and_then(|link| {
+    Ok(found.and_then(|(link, nets)| {
         Some(Room {
             netns: path.to_owned(),
             link: link.index,
             mac: link.mac?,
             lower: link.parent.filter(|_| link.is_elsewhere),
+            nets,
         })
     }))
 }
@@ -78,51 +92,76 @@ pub struct Loans(Vec<Lent>);
 #[derive(Debug)]
 struct Lent {
     loan: Loan,
-    /// Whether nobody is to be told of it any more.
-    over: Arc<AtomicBool>,
+    /// When the kernel of itself has taken it back at the latest, on the clock of
+    /// [`boottime`].
+    until: Duration,
+    /// Whether nobody is to be told of it any more; nothing: nobody is told.
+    over: Option<Arc<AtomicBool>>,
 }
 
+/// Objects, each with why a pod's network could not be changed for it.
+pub type Failures = BTreeMap<VipId, RoomError>;
+
 impl Loans {
-    /// Takes back all but these. All are tried; the first failure is told.
-    pub fn end_others(&mut self, wanted: &[Loan]) -> Result<(), RoomError> {
-        let mut outcome = Ok(());
-        let (kept, others): (Vec<Lent>, Vec<Lent>) = std::mem::take(&mut self.0)
-            .into_iter()
-            .partition(|it| wanted.contains(&it.loan));
-        self.0 = kept;
-        for lent in others {
-            lent.over.store(true, Ordering::SeqCst);
-            if let Err(error) = take_back(&lent.loan) {
-                outcome = outcome.and(Err(error));
-                // Tried again with the next order.
-                self.0.push(lent);
+    /// Takes back all but these. All are tried, and tried again with the next order. Returns
+    /// those that a pod may still have: none is left when its time has run out.
+    pub fn end_others(&mut self, wanted: &[Loan]) -> Failures {
+        let now = boottime::now();
+        let mut failures = Failures::new();
+        self.0.retain_mut(|lent| {
+            if wanted.contains(&lent.loan) {
+                return true;
             }
-        }
-        outcome
+            if let Some(over) = lent.over.take() {
+                over.store(true, Ordering::SeqCst);
+            }
+            match take_back(&lent.loan) {
+                Err(error) if now < lent.until => {
+                    failures.insert(lent.loan.id.clone(), error);
+                    true
+                }
+                Ok(()) | Err(_) => false,
+            }
+        });
+        failures
     }
 
-    /// Lends these until the deadline, and tells the link of those that are new.
-    pub fn lend(&mut self, wanted: &[Loan], deadline: &Deadline) -> Result<(), RoomError> {
-        let mut outcome = Ok(());
+    /// Lends these until the deadline, and tells the link of those that are new. Returns
+    /// those that a pod did not get.
+    pub fn lend<'a>(
+        &mut self,
+        wanted: impl IntoIterator<Item = &'a Loan>,
+        deadline: &Deadline,
+    ) -> Failures {
+        let mut failures = Failures::new();
         for loan in wanted {
             let Some(left) = deadline.left() else { break };
-            let is_there = match lend(loan, left) {
-                Ok(is_there) => is_there,
-                Err(error) => {
-                    outcome = outcome.and(Err(error));
-                    continue;
-                }
-            };
-            if is_there && !self.0.iter().any(|it| it.loan == *loan) {
-                let over = Arc::<AtomicBool>::default();
-                tell(loan.clone(), deadline.clone(), Arc::clone(&over));
+            let until = boottime::now() + left + LATE;
+            // Noted first: what fails half-way is taken back all the same.
+            let known = self.0.iter().position(|it| it.loan == *loan);
+            let index = known.unwrap_or_else(|| {
                 self.0.push(Lent {
                     loan: loan.clone(),
-                    over,
+                    until,
+                    over: None,
                 });
+                self.0.len() - 1
+            });
+            let lent = &mut self.0[index];
+            lent.until = until;
+            match lend(loan, left) {
+                Ok(true) if lent.over.is_none() => {
+                    let over = Arc::<AtomicBool>::default();
+                    tell(loan.clone(), deadline.clone(), Arc::clone(&over));
+                    lent.over = Some(over);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    failures.insert(loan.id.clone(), error);
+                }
             }
         }
-        outcome
+        failures
     }
 }
 
@@ -181,3 +220,6 @@ fn enter(path: &Path) -> Result<Option<Netns>, RoomError> {
     }
     Ok(Some(netns))
 }
+
+#[cfg(test)]
+mod tests;

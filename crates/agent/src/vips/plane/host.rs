@@ -9,7 +9,7 @@ use std::{
     path::PathBuf,
 };
 
-use floe_core::vip::keeper::Role;
+use floe_core::vip::{VipId, keeper::Role};
 use floe_net::{
     boottime::{self, Deadline},
     netlink::{Netlink, NetlinkError},
@@ -22,7 +22,7 @@ use super::{
     Findings, PlaneError,
     direct::{self, Loans, RoomError},
 };
-use crate::vips::plan::{Order, Plan, Room, Survey, Trouble, plan};
+use crate::vips::plan::{Heard, Order, Plan, Room, Survey, Trouble, plan};
 use own::Own;
 use tables::{Tables, TablesError};
 use voices::Voices;
@@ -51,8 +51,11 @@ pub struct Host {
     voices: Voices,
     loans: Loans,
     own: Own,
+    /// The objects of addresses that the host has or had.
+    owners: BTreeMap<IpAddr, VipId>,
     deadline: Deadline,
     rooms: BTreeMap<String, Room>,
+    heard: Heard,
     /// The order that was done last, and what it came to; nothing while that is not known.
     done: Option<(Order, Plan)>,
 }
@@ -105,6 +108,7 @@ impl Host {
     fn plan(&mut self, order: &Order) -> Result<Plan, PlaneError> {
         // A node without shared addresses needs nothing, not even the programs.
         if order.serving.roles.is_empty() {
+            self.heard = Heard::default();
             return Ok(Plan::default());
         }
         let mut netlink = Netlink::open()?;
@@ -114,7 +118,9 @@ impl Host {
             routes: netlink.routes()?,
             can_guard: self.tables.can_guard()?,
         };
-        Ok(plan(order, &survey, &self.rooms))
+        let mut plan = plan(order, &survey, &self.rooms);
+        self.heard.judge(order, &mut plan);
+        Ok(plan)
     }
 
     /// Finds the links of pods that have addresses themselves; whether something is other
@@ -154,8 +160,7 @@ impl Host {
             self.deadline.end();
         }
         self.voices.hush(&plan.answers)?;
-        self.loans.end_others(&plan.loans)?;
-        self.own.end_others(&plan.own, &order.known)?;
+        let lingering = self.end_others(order, &plan)?;
         // Before the rules: as long as those have an address, no route counts for it, and
         // once they do not, what comes goes on at once.
         if before.is_none_or(|it| it.leads != plan.leads) {
@@ -165,7 +170,9 @@ impl Host {
         if let Some(until) = until {
             self.deadline.set(until);
         }
-        let lent = self.loans.lend(&plan.loans, &self.deadline);
+        let loans = plan.loans.iter();
+        let loans = loans.filter(|it| !lingering.contains(&it.id));
+        let lent = self.loans.lend(loans, &self.deadline);
         let had = self.own.have(&plan.own, &self.deadline);
         let deaf = self.voices.answer(&plan.answers, &self.deadline);
         let mut findings = plan.findings.clone();
@@ -175,23 +182,53 @@ impl Host {
                 finding.trouble.get_or_insert(Trouble::Deaf(why.clone()));
             }
             let served = order.serving.roles.get(id);
-            let is_lent = |ip: &IpAddr| plan.loans.iter().any(|it| it.ip == *ip);
-            let is_had = |ip: &IpAddr| plan.own.contains(ip);
-            if let Err(error) = &had
-                && served.is_some_and(|it| it.addresses.iter().any(is_had))
-            {
-                let why = Trouble::NotOnHost(error.to_string());
+            let mut its = served.iter().flat_map(|it| &it.addresses);
+            let why = match &had {
+                Ok(failures) => its.find_map(|ip| failures.get(ip)),
+                Err(error) => its.any(|ip| plan.own.contains(ip)).then_some(error),
+            };
+            if let Some(why) = why {
+                let why = Trouble::NotOnHost(why.to_string());
                 finding.trouble.get_or_insert(why);
             }
-            if lent.is_err() && served.is_some_and(|it| it.addresses.iter().any(is_lent)) {
+            if lent.contains_key(id) {
                 finding.trouble.get_or_insert(Trouble::NoNamespace);
             }
+            if lingering.contains(id) && plan.loans.iter().any(|it| it.id == *id) {
+                finding.trouble.get_or_insert(Trouble::NotTakenBack);
+            }
         }
-        if let Err(error) = lent {
-            warn!(reason = "LendFailed", %error, "a pod does not get a shared address");
+        for (id, error) in &lent {
+            let (reason, object) = ("LendFailed", id.name.as_str());
+            warn!(reason, object, %error, "a pod does not get a shared address");
+        }
+        for id in lingering {
+            findings.entry(id).or_default().lingers = true;
         }
         self.done = Some((order.clone(), plan));
         Ok(findings)
+    }
+
+    /// Ends what pods and the host have and shall not have any more. Returns the objects of
+    /// which that failed: they concern nobody else, and end when their time has run out.
+    fn end_others(&mut self, order: &Order, plan: &Plan) -> Result<BTreeSet<VipId>, PlaneError> {
+        let stuck = self.loans.end_others(&plan.loans);
+        let mut lingering = BTreeSet::new();
+        let reason = Trouble::NotTakenBack.reason();
+        for (id, error) in stuck {
+            let object = id.name.as_str();
+            warn!(reason, object, %error, "a pod still has a shared address");
+            lingering.insert(id);
+        }
+        for (ip, error) in self.own.end_others(&plan.own, &order.known)? {
+            warn!(reason, %ip, %error, "the node still has a shared address");
+            lingering.extend(self.owners.get(&ip).cloned());
+        }
+        for (id, served) in &order.serving.roles {
+            let own = served.addresses.iter().filter(|ip| plan.own.contains(ip));
+            self.owners.extend(own.map(|ip| (*ip, id.clone())));
+        }
+        Ok(lingering)
     }
 }
 

@@ -127,3 +127,52 @@ async fn a_late_answer_undoes_nothing_that_a_watch_has_told() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(NAMES.iter().all(|name| !scene.serves(name)));
 }
+
+/// Objects that no definition would let in, from a time before it or from another server.
+fn put_nonsense(server: &Server) {
+    let mut candidate = candidate("a", "n1");
+    candidate["nodeAddress"] = json!("nowhere");
+    server.put(
+        VIPS,
+        json!({
+            "metadata": { "name": "bad", "uid": uid("bad") },
+            "spec": {}, "status": { "candidates": [candidate] },
+        }),
+    );
+    let entries = json!({ "f-bad": { "vip": "shop/bad", "moves": "many" } });
+    let register = json!({ "metadata": { "name": "floe-vips-f" }, "entries": entries });
+    server.put(REGISTERS, register);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_costs_nothing_but_itself() {
+    let server = Server::default();
+    put_pod(&server, "a", true);
+    put_nonsense(&server);
+    put_vip(&server, "web", &[candidate("a", "n1")], &Value::Null);
+    let scene = Scene::start(&server);
+    scene.until_it_serves("web").await;
+    // It comes once more, and so does everything else.
+    put_nonsense(&server);
+    put_vip(&server, "new", &[candidate("a", "n1")], &Value::Null);
+    scene.until_it_serves("new").await;
+    assert!(scene.serves("web"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_stays_when_its_object_cannot_be_read_any_more() {
+    let server = Server::default();
+    put_pod(&server, "a", true);
+    put_vip(&server, "web", &[candidate("a", "n1")], &Value::Null);
+    let scene = Scene::start(&server);
+    scene.until_it_serves("web").await;
+    let mut object = server.object(VIPS, "web").unwrap();
+    object["spec"]["failover"] = json!({ "unreadyGraceSeconds": "long" });
+    server.put(VIPS, object);
+    // A list is no proof either that it is gone.
+    scene.doubts.send_modify(|count| *count += 1);
+    put_vip(&server, "new", &[candidate("a", "n1")], &Value::Null);
+    scene.until_it_serves("new").await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(scene.serves("web"));
+}

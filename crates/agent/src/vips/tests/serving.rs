@@ -137,6 +137,29 @@ async fn what_cannot_be_served_is_given_up_after_two_looks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_holder_that_lost_its_link_hands_over_when_somebody_else_can_have_it() {
+    let server = Server::default();
+    put_pod(&server, "a", true);
+    put_vip(&server, "web", &[candidate("a", "n1")], &Value::Null);
+    let scene = Scene::start(&server);
+    scene.until_it_serves("web").await;
+    scene.kernel.0.lock().unwrap().unreachable = Some(Unreachable::LinkLost);
+    let wanted = Some(("False".to_owned(), "LinkLost".to_owned()));
+    server
+        .until(|_| scene.condition("web", "Reachable") == wanted)
+        .await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(scene.serves("web"), "from inside it still works");
+    let mut object = server.object(VIPS, "web").unwrap();
+    object["status"]["candidates"] = json!([candidate("a", "n1"), candidate("b", "n2")]);
+    server.put(VIPS, object);
+    server
+        .until(|_| scene.status("web")["successor"]["pod"] == "b")
+        .await;
+    assert_eq!(scene.status("web")["successor"]["reason"], "CannotServe");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kernel_that_takes_no_orders_is_silent_by_itself_and_then_given_up() {
     let server = Server::default();
     put_pod(&server, "a", true);

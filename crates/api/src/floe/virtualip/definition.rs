@@ -272,7 +272,7 @@ pub(in crate::floe) fn decided() -> [(&'static str, JSONSchemaProps); 5] {
             "addresses",
             schema::list(
                 "The addresses that are granted.",
-                schema::text("An address."),
+                schema::address("An address."),
             ),
         ),
         (
@@ -346,10 +346,10 @@ fn place() -> [(&'static str, JSONSchemaProps); PLACE.len()] {
         ("pod", schema::text("Its name.")),
         ("uid", schema::text("Its uid.")),
         ("node", schema::text("Its node.")),
-        ("nodeAddress", schema::text("An address of the node.")),
+        ("nodeAddress", schema::address("An address of the node.")),
         (
             "addresses",
-            schema::list("The pod's own addresses.", schema::text("An address.")),
+            schema::list("The pod's own addresses.", schema::address("An address.")),
         ),
         (
             "mode",

@@ -135,6 +135,22 @@ fn pods_or_nodes_share_addresses_and_not_both() {
 }
 
 #[test]
+fn the_schema_refuses_a_status_that_nobody_could_read() {
+    let shown = |addresses: Value| {
+        let spec = json!({ "addresses": ["10.0.0.1"] });
+        refusals(
+            &definition(),
+            &json!({ "spec": spec, "status": { "addresses": addresses } }),
+        )
+    };
+    assert_eq!(shown(json!(["10.0.0.1", "fd00::1"])), Vec::<String>::new());
+    assert_eq!(
+        shown(json!(["10.0.0.1", "nowhere"])),
+        [".status.addresses[1]: none of anyOf holds"]
+    );
+}
+
+#[test]
 fn the_schema_refuses_what_can_never_be_meant() {
     let with = |member: &str, value: Value| {
         let mut spec = json!({ "addresses": ["10.0.0.1"] });

@@ -1,16 +1,23 @@
 //! The `VirtualIP` objects of pools, at the API server.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use floe_api::{
     flipop::pool::FloatingIPPool,
-    floe::virtualip::{POOL, VirtualIP, VirtualIPSpec},
+    floe::{
+        tenure::{self, LEASE_LABEL, LEASES},
+        virtualip::{POOL, VirtualIP, VirtualIPSpec},
+    },
 };
 use floe_core::{
     addr::name,
     nodepool::cloud::{Class, Refusal},
 };
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::coordination::v1::Lease,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
@@ -20,36 +27,42 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::json;
+use tokio::time::Instant;
 
-use super::super::{
-    server::{Failure, ask},
-    witness::AGENTS,
-};
+use super::super::server::{Failure, ask};
 
-/// How long an agent may be silent. A new process of it needs some seconds; and clocks on the
-/// wall differ. Nothing but a move depends on it, and that is fenced.
-const SILENT: SignedDuration = SignedDuration::from_secs(20);
+/// How long an agent may be silent. A new process of it needs some seconds. Nothing but a move
+/// depends on it, and that is fenced.
+const SILENT: Duration = Duration::from_secs(20);
 
 /// The way to the API server. Objects are read there and not from a cache: a pool asks once a
 /// minute, and when it moves an address.
-pub struct Desk(Client);
+pub struct Desk {
+    client: Client,
+    /// The versions of agents' leases, each with when it was first seen. What a lease says of
+    /// the time is said by another clock.
+    leases: Mutex<BTreeMap<String, (String, Instant)>>,
+}
 
 impl Desk {
     /// By this client.
     pub fn new(client: Client) -> Self {
-        Self(client)
+        Self {
+            client,
+            leases: Mutex::default(),
+        }
     }
 
     /// All pools of all providers.
     pub async fn pools(&self) -> Result<Vec<FloatingIPPool>, Refusal> {
-        let api: Api<FloatingIPPool> = Api::all(self.0.clone());
+        let api: Api<FloatingIPPool> = Api::all(self.client.clone());
         let listed = ask(api.list(&ListParams::default())).await;
         Ok(listed.map_err(|it| refusal(&it))?.items)
     }
 
     /// All objects of pools.
     pub async fn objects(&self) -> Result<Vec<VirtualIP>, Refusal> {
-        let api: Api<VirtualIP> = Api::all(self.0.clone());
+        let api: Api<VirtualIP> = Api::all(self.client.clone());
         let listed = ask(api.list(&ListParams::default().labels(POOL))).await;
         Ok(listed.map_err(|it| refusal(&it))?.items)
     }
@@ -131,28 +144,45 @@ impl Desk {
         }
     }
 
-    /// The nodes whose agents have not renewed their leases for a while. Of one that holds
-    /// nothing that means nothing.
-    pub async fn silent(&self, now: Timestamp) -> Result<BTreeSet<String>, Refusal> {
-        let (namespace, label, prefix) = AGENTS;
-        let api: Api<Lease> = Api::namespaced(self.0.clone(), namespace);
-        let listed = ask(api.list(&ListParams::default().labels(label))).await;
-        let silent = listed
-            .map_err(|it| refusal(&it))?
-            .items
-            .into_iter()
-            .filter_map(|it| {
-                let renewed = it.spec?.renew_time?.0;
-                let name = it.metadata.name?;
-                let node = name.strip_prefix(prefix)?;
-                (now.duration_since(renewed) > SILENT).then(|| node.to_owned())
-            });
-        Ok(silent.collect())
+    /// The nodes whose agents have not renewed their leases for a while, as far as it was
+    /// looked at them. Of one that holds nothing that means nothing.
+    pub async fn silent(&self) -> Result<BTreeSet<String>, Refusal> {
+        let api: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
+        let listed = ask(api.list(&ListParams::default().labels(LEASE_LABEL))).await;
+        let leases = listed.map_err(|it| refusal(&it))?.items.into_iter();
+        let versions = leases.filter_map(|it| {
+            let node = tenure::node_of(&it)?.to_owned();
+            Some((node, it.metadata.resource_version?))
+        });
+        let mut known = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(silent(&mut known, versions.collect(), Instant::now()))
     }
 
     fn api(&self, namespace: &str) -> Api<VirtualIP> {
-        Api::namespaced(self.0.clone(), namespace)
+        Api::namespaced(self.client.clone(), namespace)
     }
+}
+
+/// The nodes whose leases are seen as they are for too long. What was known of leases becomes
+/// what is seen now.
+fn silent(
+    known: &mut BTreeMap<String, (String, Instant)>,
+    seen: BTreeMap<String, String>,
+    now: Instant,
+) -> BTreeSet<String> {
+    let mut silent = BTreeSet::new();
+    let last = std::mem::take(known);
+    for (node, version) in seen {
+        let since = match last.get(&node) {
+            Some((same, since)) if *same == version => *since,
+            _ => now,
+        };
+        if now.duration_since(since) > SILENT {
+            silent.insert(node.clone());
+        }
+        known.insert(node, (version, since));
+    }
+    silent
 }
 
 /// The nodes that an object names.

@@ -6,7 +6,7 @@ use kube::Resource as _;
 use tracing::warn;
 
 use super::{Books, News, PoolKey};
-use crate::store::{order::Stamp, seen::Seen};
+use crate::store::{Seen, order::Stamp};
 
 /// The namespace whose Pools count for everybody.
 pub const EVERYWHERE: &str = "kube-system";

@@ -1,7 +1,22 @@
 use super::*;
 
+const POOLS: &str = "/apis/flipop.digitalocean.com/v1alpha1/namespaces/shop/floatingippools";
+
 fn on(nodes: &[&str]) -> Value {
-    vip("edge", &json!({ "addresses": [IP], "nodes": nodes }))
+    let mut object = vip("edge", &json!({ "addresses": [IP], "nodes": nodes }));
+    object["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",
+        "name": "edges", "uid": "pool-1",
+    }]);
+    object
+}
+
+/// The pool that vouches for it.
+fn pool(provider: &str, ips: &[&str], uid: &str) -> Value {
+    json!({
+        "metadata": { "name": "edges", "namespace": "shop", "uid": uid },
+        "spec": { "provider": provider, "ips": ips, "desiredIPs": 0 },
+    })
 }
 
 /// Nodes and modes of the candidates.
@@ -21,6 +36,7 @@ fn name(scene: &Scene, nodes: &[&str]) {
 #[tokio::test(start_paused = true)]
 async fn the_first_node_is_a_candidate_and_the_others_stand_by() {
     let scene = Scene::start(|server| {
+        server.put(POOLS, pool("l2", &[IP], "pool-1"));
         server.put(VIPS, on(&["n2", "n1", "unknown"]));
     })
     .await;
@@ -48,6 +64,7 @@ async fn the_first_node_is_a_candidate_and_the_others_stand_by() {
 #[tokio::test(start_paused = true)]
 async fn the_holder_stays_while_the_agent_of_the_named_node_does_not_live() {
     let scene = Scene::start(|server| {
+        server.put(POOLS, pool("l2", &[IP], "pool-1"));
         let mut object = on(&["n1", "n2"]);
         let mut holder = holding("node/n1", "n1", 3);
         holder["uid"] = "node/n1".into();
@@ -75,4 +92,38 @@ async fn the_holder_stays_while_the_agent_of_the_named_node_does_not_live() {
         .await;
     name(&scene, &[]);
     scene.until(|it| modes(it).is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_but_a_pool_that_lists_the_address_names_nodes() {
+    let others = [
+        None,
+        Some(pool("digitalocean", &[IP], "pool-1")),
+        Some(pool("l2", &["10.0.70.99"], "pool-1")),
+        Some(pool("l2", &[IP], "pool-0")),
+    ];
+    for other in others {
+        let scene = Scene::start(|server| {
+            if let Some(pool) = other {
+                server.put(POOLS, pool);
+            }
+            server.put(VIPS, on(&["n1"]));
+        })
+        .await;
+        scene
+            .until(|it| it.accepted("shop", "edge") == "False NodesNotAllowed")
+            .await;
+        assert_eq!(modes(&scene), Vec::<String>::new());
+        scene.stop();
+    }
+    let scene = Scene::start(|server| {
+        server.put(POOLS, pool("l2", &[IP], "pool-1"));
+        let mut object = on(&["n1"]);
+        object["metadata"]["ownerReferences"] = json!([]);
+        server.put(VIPS, object);
+    })
+    .await;
+    scene
+        .until(|it| it.accepted("shop", "edge") == "False NodesNotAllowed")
+        .await;
 }

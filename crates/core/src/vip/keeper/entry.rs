@@ -43,6 +43,8 @@ pub(super) struct Entry {
     pub forward: Option<(IpAddr, Moment)>,
     /// This node cannot serve it until then.
     pub unable: Option<Moment>,
+    /// This node cannot announce it until then, and has it only while nobody else can.
+    pub unheard: Option<Moment>,
     /// Since when the holder is fit and yet not among the candidates.
     pub unlisted: Option<Moment>,
     /// Whether the object is gone. The entry stays while a call is under way, and while a
@@ -77,6 +79,7 @@ impl Entry {
             passed: BTreeMap::new(),
             forward: None,
             unable: None,
+            unheard: None,
             unlisted: None,
             gone: false,
         }

@@ -1,5 +1,7 @@
 //! What happens to a keeper.
 
+use std::collections::BTreeSet;
+
 use super::view::{LeaseView, PodView, View};
 use crate::vip::VipId;
 
@@ -76,6 +78,13 @@ pub enum Event {
     NodeUp(String),
     /// What this node should serve is not there, or nobody would hear of it.
     CannotServe(VipId),
+    /// What this node serves nobody outside of the cluster hears of any more: the link on
+    /// which it was announced is lost. Somebody else is to have it; while there is nobody
+    /// else it stays, since from inside it still works.
+    CannotAnnounce(VipId),
+    /// What the kernel may answer for though it was told to end that, at the time of the next
+    /// [`Event::Served`]: only these, of all that it does not serve.
+    Lingers(BTreeSet<VipId>),
     /// The kernel now has the [`Serving`](super::Serving) of this number.
     Served(u64),
     /// The agent is to end: hand over what others can have, take nothing more.

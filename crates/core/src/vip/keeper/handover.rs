@@ -141,7 +141,7 @@ fn wish(entry: &mut Entry, scene: &Scene<'_>, agenda: &mut Agenda) -> Wish {
     } else if agenda.due(entry.unlisted.get_or_insert(agenda.now).after(UNLISTED)) {
         health = Health::Unclaimed;
     }
-    if entry.unable.is_some() {
+    if entry.unable.is_some() || entry.unheard.is_some() && !others.is_empty() {
         health = Health::CannotServe;
     }
     if scene.stopping && matches!(health, Health::Fit | Health::Unready { .. }) {

@@ -44,6 +44,7 @@ impl Scene<'_> {
             && candidate.is_electable()
             && !self.stopping
             && entry.unable.is_none()
+            && entry.unheard.is_none()
             && self.health(candidate) == Health::Fit
     }
 

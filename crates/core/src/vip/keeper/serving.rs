@@ -1,6 +1,6 @@
 //! What the kernel is told to serve, and what it is known to serve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     act::{Role, Served, Serving},
@@ -24,6 +24,8 @@ pub(super) struct Kernel {
     done: u64,
     /// The number of the last that had this node as holder.
     held: BTreeMap<VipId, u64>,
+    /// What it could not be made to end yet.
+    lingering: BTreeSet<VipId>,
     /// The number of the first of those that have this node prepared.
     prepared: BTreeMap<VipId, u64>,
 }
@@ -35,6 +37,7 @@ impl Kernel {
             last: None,
             done: 0,
             held: BTreeMap::new(),
+            lingering: BTreeSet::new(),
             prepared: BTreeMap::new(),
         }
     }
@@ -44,8 +47,16 @@ impl Kernel {
         self.done = self.done.max(number);
     }
 
+    /// Takes in what it could not be made to end yet.
+    pub fn lingers(&mut self, ids: BTreeSet<VipId>) {
+        self.lingering = ids;
+    }
+
     /// Whether the kernel is known not to answer for this address.
     pub fn is_silent(&self, id: &VipId, agenda: &mut Agenda) -> bool {
+        if self.lingering.contains(id) {
+            return false;
+        }
         let held = self.held.get(id).copied().unwrap_or_default();
         // Nothing that was told can undo what an earlier process has left but a later one.
         held < self.done || held == 0 && agenda.due(self.remains)

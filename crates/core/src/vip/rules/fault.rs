@@ -55,9 +55,6 @@ impl NodeRules {
                 return Some(RuleFault::RuleMissing(chain.to_owned()));
             }
         }
-        if !self.targets.is_empty() && elements(&blocks, "set", "alive").next().is_none() {
-            return Some(RuleFault::NotAlive);
-        }
         let held: BTreeSet<_> = ["held4", "held6"]
             .into_iter()
             .flat_map(|map| elements(&blocks, "map", map))
@@ -70,8 +67,11 @@ impl NodeRules {
             Target::Here { pod, .. } => (!held.contains(&(*vip, *pod))).then_some(*vip),
             Target::Elsewhere { .. } => None,
         };
-        let lacking = self.targets.iter().find_map(lacks);
-        lacking.map(RuleFault::AddressMissing)
+        if let Some(vip) = self.targets.iter().find_map(lacks) {
+            return Some(RuleFault::AddressMissing(vip));
+        }
+        let is_dead = elements(&blocks, "set", "alive").next().is_none();
+        (is_dead && !self.targets.is_empty()).then_some(RuleFault::NotAlive)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{
     fmt::{self, Display, Write},
     net::IpAddr,
-    time::Duration,
 };
 
 use super::{NodeRules, Target};
@@ -174,8 +173,7 @@ const EXIT_RULES: [&str; 6] = [
 
 impl NodeRules {
     /// Makes the kernel's rules these, whatever they were, and leaves `alive` as it is:
-    /// where there was none, nothing is served until the first refresh, which may be
-    /// the second part of the same script.
+    /// where there was none, nothing is served until somebody fills it.
     pub fn script(&self) -> String {
         let mut script = Script::default();
         script.table(TABLE, "type nf_proto; flags timeout;", &SETS);
@@ -197,28 +195,8 @@ impl NodeRules {
         script.0
     }
 
-    /// Lets the node speak for its addresses for this long, counted from when the kernel
-    /// reads it, and no longer; with no time left, not at all. [`NodeRules::script`] has
-    /// been run before, with the same exits, or comes before it in the same script.
-    pub fn refresh(&self, left: Duration) -> String {
-        let mut script = Script::default();
-        let left = left.as_millis();
-        let mut set = |table: &str, elements: &[&str]| {
-            script.line(format_args!("flush set {table} alive"));
-            if left > 0 {
-                let elements = elements.iter().map(|it| format!("{it} timeout {left}ms"));
-                script.elements(table, "alive", elements);
-            }
-        };
-        set(TABLE, &["ipv4", "ipv6"]);
-        if !self.exits.is_empty() {
-            set(ANNOUNCEMENTS, &["arp", "ip", "ip6"]);
-        }
-        script.0
-    }
-
-    /// The sets `alive` of these rules. Whoever fills them by another way than
-    /// [`NodeRules::refresh`] puts all keys into them, with the same time.
+    /// The sets `alive` of these rules. Whoever fills them puts all keys into them, with the
+    /// same time.
     pub fn pulses(&self) -> &'static [Pulse] {
         if self.exits.is_empty() {
             &PULSES[..1]

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use super::*;
 
 fn ip(text: &str) -> IpAddr {
@@ -47,28 +45,7 @@ fn the_rules_of_a_node_that_serves_nothing_have_no_elements() {
 }
 
 #[test]
-fn a_refresh_replaces_what_is_left_in_both_tables() {
-    let script = full().refresh(Duration::from_millis(2640));
-    assert_eq!(script, include_str!("golden/refresh.nft"));
-    // Without exits there is no second table.
-    let script = NodeRules::default().refresh(Duration::from_secs(3));
-    assert_eq!(script.lines().count(), 2);
-    assert!(!script.contains("netdev"));
-}
-
-#[test]
-fn with_no_time_left_nobody_is_alive() {
-    for left in [Duration::ZERO, Duration::from_micros(999)] {
-        let script = full().refresh(left);
-        assert_eq!(
-            script,
-            "flush set inet floe-vip alive\nflush set netdev floe-vip alive\n"
-        );
-    }
-}
-
-#[test]
-fn only_a_refresh_touches_who_is_alive() {
+fn no_script_touches_who_is_alive() {
     let script = full().script();
     let mut lines = script.lines();
     assert!(!lines.any(|line| {
@@ -90,6 +67,16 @@ fn a_removal_works_also_when_there_is_nothing() {
         "add table netdev floe-vip\ndelete table netdev floe-vip\n"
     );
     assert_eq!(third, "add table arp floe-vip\ndelete table arp floe-vip\n");
+}
+
+#[test]
+fn a_pod_leaves_with_one_address_of_a_family_and_the_first_one_stays() {
+    let mut rules = full();
+    let (pod, first, second) = (ip("10.244.1.5"), ip("10.9.0.100"), ip("10.9.0.99"));
+    let refused = rules.leave_as(pod, second).unwrap_err();
+    assert_eq!(refused.reason(), "EgressTaken");
+    assert_eq!(rules.leave_as(pod, first), Ok(()));
+    assert_eq!(rules, full());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use floe_core::vip::rules::{ANNOUNCEMENTS, ANSWERS, NodeRules, TABLE, Target, removal};
+use floe_core::vip::rules::{ANNOUNCEMENTS, ANSWERS, NodeRules, RuleFault, TABLE, Target, removal};
 use floe_net::{
     conntrack,
     netlink::NetlinkError,
@@ -61,6 +61,10 @@ pub struct Tables {
     /// What the kernel has said that it has; nothing before it was told something, and
     /// after it was told something else, until it is [noted](Tables::note).
     listed: Option<Vec<Option<String>>>,
+    /// Whether something was lost before that.
+    is_faulty: bool,
+    /// What was lost when it was noted last.
+    fault: Option<RuleFault>,
     /// Addresses of which connections are still to be forgotten.
     stale: BTreeSet<IpAddr>,
 }
@@ -74,6 +78,8 @@ impl Default for Tables {
             alive: true,
             rules: None,
             listed: None,
+            is_faulty: false,
+            fault: None,
             stale: BTreeSet::new(),
         }
     }
@@ -157,23 +163,37 @@ impl Tables {
         }
         self.rules = Some(rules.clone());
         self.listed = None;
+        self.is_faulty = false;
         Ok(())
     }
 
     /// Notes what the kernel has, to find later what others change. It takes some moments,
-    /// so it waits until nothing else is to be done.
+    /// so it waits until nothing else is to be done. What was lost until then is not noted.
     pub fn note(&mut self) -> Result<(), NftError> {
-        if self.rules.is_some() && self.listed.is_none() {
-            self.listed = Some(self.list()?);
+        let Some(rules) = self.rules.as_ref().filter(|_| self.listed.is_none()) else {
+            return Ok(());
+        };
+        let first = self.nft.list(TABLE)?;
+        let fault = lost(rules, first.as_deref().unwrap_or_default());
+        // One that comes back at once after the rules were told anew is the manner of the
+        // program, and nothing that somebody has lost.
+        if let Some(new) = fault.as_ref().filter(|it| Some(*it) != self.fault.as_ref()) {
+            let reason = new.reason();
+            warn!(reason, error = %new, "the rules of shared addresses are not as they were told");
+            self.is_faulty = true;
+            self.fault = fault;
+            return Ok(());
         }
+        self.fault = fault;
+        self.listed = Some(self.list(first)?);
         Ok(())
     }
 
     /// Whether the kernel has something else than what it was told.
     pub fn has_changed(&self) -> Result<bool, NftError> {
         match &self.listed {
-            Some(listed) => Ok(self.list()? != *listed),
-            None => Ok(false),
+            Some(listed) => Ok(self.list(self.nft.list(TABLE)?)? != *listed),
+            None => Ok(self.is_faulty),
         }
     }
 
@@ -199,6 +219,7 @@ impl Tables {
         }
         self.alive = false;
         self.listed = None;
+        self.is_faulty = false;
         if let Some(earlier) = self.rules.take() {
             self.stale
                 .extend(NodeRules::default().changed_since(&earlier));
@@ -229,17 +250,24 @@ impl Tables {
         }
     }
 
-    /// What the kernel has, but for what changes by itself.
-    fn list(&self) -> Result<Vec<Option<String>>, NftError> {
+    /// What the kernel has, but for what changes by itself. The first table was listed.
+    fn list(&self, first: Option<String>) -> Result<Vec<Option<String>>, NftError> {
         let guards = self.can_guard == Some(true);
         let has_own = self.rules.as_ref().is_some_and(NodeRules::has_own);
         let guards = guards.then_some(ANNOUNCEMENTS);
         let answers = has_own.then_some(ANSWERS);
-        let tables = [Some(TABLE), guards, answers].into_iter().flatten();
-        tables
-            .map(|table| Ok(self.nft.list(table)?.map(|text| lasting(&text))))
-            .collect()
+        let mut listed = vec![first.map(|text| lasting(&text))];
+        for table in [guards, answers].into_iter().flatten() {
+            listed.push(self.nft.list(table)?.map(|text| lasting(&text)));
+        }
+        Ok(listed)
     }
+}
+
+/// What the rules have lost by a listing. How long they hold is another matter.
+fn lost(rules: &NodeRules, listing: &str) -> Option<RuleFault> {
+    let fault = rules.find_fault(listing);
+    fault.filter(|it| *it != RuleFault::NotAlive)
 }
 
 /// A listing without the set `alive`, whose elements count down.

@@ -63,6 +63,24 @@ fn a_holder_gives_an_address_away_only_when_its_kernel_is_silent() {
 }
 
 #[test]
+fn what_the_kernel_could_not_end_is_not_given_away_and_keeps_nobody_else_waiting() {
+    let (mut desk, held) = holding(&["a1", "b1"]);
+    desk.quick_kernel = false;
+    unready(&mut desk);
+    let mut named = desk.accept_vip(&held);
+    named.successor = Some(successor("b1", 5, true, "PodNotReady"));
+    let named = desk.show(&named);
+    let number = desk.serving.as_ref().map(|it| it.number).unwrap();
+    desk.tell(Event::Lingers([id("v")].into()));
+    desk.tell(Event::Served(number));
+    assert_eq!(desk.take_write(), None, "the pod may still answer");
+    desk.tell(Event::Lingers([id("w")].into()));
+    desk.tell(Event::Served(number));
+    let given = desk.accept_vip(&named);
+    assert_eq!(given.moves, 4);
+}
+
+#[test]
 fn a_successor_prepares_and_says_so_but_serves_only_what_it_was_given() {
     let mut named = view(Some("b1"), &["a1", "b1"]);
     named.successor = Some(successor("a1", 0, false, "Requested"));
@@ -303,6 +321,26 @@ fn what_cannot_be_served_is_given_to_another_node_and_not_taken_back_at_once() {
     desk.renew();
     let change = desk.take_write();
     assert!(matches!(change, Some(Change::Hold { .. })), "{change:?}");
+}
+
+#[test]
+fn what_nobody_hears_of_any_more_is_given_to_another_node_and_stays_while_there_is_none() {
+    let (mut desk, held) = holding(&["a1", "a2"]);
+    desk.tell(Event::CannotAnnounce(id("v")));
+    assert!(desk.holds(), "from inside it still works");
+    assert_eq!(desk.take_write(), None);
+    let mut wider = held;
+    wider.candidates.push(candidate("b1"));
+    let wider = desk.show(&wider);
+    let named = desk.accept_vip(&wider);
+    assert_eq!(
+        named.successor,
+        Some(successor("b1", 0, false, "CannotServe"))
+    );
+    // Nor is it given up when that one is not prepared in time.
+    desk.pass_renewing(1_000);
+    assert_eq!(desk.take_write(), Some(Change::Dismiss));
+    assert!(desk.holds());
 }
 
 #[test]

@@ -71,3 +71,22 @@ fn what_an_earlier_process_has_left_is_read_and_only_changes_end_connections() {
     assert_eq!(changed, [ip("10.9.0.101"), ip("10.9.0.102")]);
     assert!(targets_in("").is_empty());
 }
+
+#[test]
+fn how_long_rules_hold_is_no_loss_and_an_address_is() {
+    let listing = include_str!("../../../../../../core/src/vip/rules/golden/listing.txt");
+    let mut rules = NodeRules::default();
+    let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+    rules
+        .hold(ip("10.9.0.100"), ip("10.244.1.5"), "cni0")
+        .unwrap();
+    let dead: Vec<&str> = listing
+        .lines()
+        .filter(|line| !line.contains("expires"))
+        .collect();
+    let dead = dead.join("\n");
+    assert_eq!(lost(&rules, &dead), None);
+    let less = dead.replace("10.9.0.100 : 10.244.1.5", "10.9.0.90 : 10.244.1.5");
+    let missing = RuleFault::AddressMissing(ip("10.9.0.100"));
+    assert_eq!(lost(&rules, &less), Some(missing));
+}

@@ -434,10 +434,15 @@ impl World {
         self.tell(node, Event::Stop);
     }
 
-    /// The agent is told that it cannot serve something.
+    /// The agent is told that it cannot serve something, or that nobody hears of it.
     pub fn fail_check(&mut self, node: usize, index: usize) {
         self.note(|| format!("node-{node} cannot serve v{index}"));
-        self.tell(node, Event::CannotServe(id(index)));
+        let event = if self.dice.percent(50) {
+            Event::CannotServe
+        } else {
+            Event::CannotAnnounce
+        };
+        self.tell(node, event(id(index)));
     }
 
     /// All faults are over.

@@ -1,0 +1,73 @@
+use std::{fs, path::PathBuf};
+
+use floe_core::announce::Mac;
+
+use super::*;
+
+fn id(name: &str) -> VipId {
+    VipId {
+        namespace: "shop".into(),
+        name: name.into(),
+    }
+}
+
+fn lent(name: &str, netns: PathBuf, until: Duration) -> Lent {
+    let room = Room {
+        netns,
+        link: 2,
+        mac: Mac([2, 0, 0, 0, 0, 1]),
+        lower: None,
+        nets: Vec::new(),
+    };
+    Lent {
+        loan: Loan {
+            id: id(name),
+            room,
+            ip: IpAddr::from([10, 9, 0, 100]),
+        },
+        until,
+        over: Some(Arc::default()),
+    }
+}
+
+/// A namespace that nobody can enter, since it is a file.
+fn broken() -> (PathBuf, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netns");
+    fs::write(&path, "").unwrap();
+    (path, folder)
+}
+
+#[test]
+fn what_cannot_be_taken_back_concerns_its_object_only_and_only_for_its_time() {
+    let (path, _folder) = broken();
+    let later = boottime::now() + Duration::from_mins(1);
+    let gone = path.with_file_name("gone");
+    let mut loans = Loans(vec![
+        lent("stuck", path.clone(), later),
+        lent("gone", gone, later),
+        lent("over", path, boottime::now()),
+    ]);
+    for _ in 0..2 {
+        let failures = loans.end_others(&[]);
+        let ids: Vec<VipId> = failures.into_keys().collect();
+        assert_eq!(ids, [id("stuck")]);
+    }
+    let left: Vec<&VipId> = loans.0.iter().map(|it| &it.loan.id).collect();
+    assert_eq!(left, [&id("stuck")]);
+    loans.0[0].until = boottime::now();
+    assert!(loans.end_others(&[]).is_empty());
+    assert!(loans.0.is_empty());
+}
+
+#[test]
+fn a_pod_that_gets_nothing_is_named_and_what_failed_is_taken_back_later() {
+    let (path, _folder) = broken();
+    let wanted = [lent("stuck", path, Duration::ZERO).loan];
+    let deadline = Deadline::default();
+    deadline.set(boottime::now() + Duration::from_mins(1));
+    let mut loans = Loans::default();
+    let failures = loans.lend(&wanted, &deadline);
+    assert_eq!(failures.into_keys().collect::<Vec<_>>(), [id("stuck")]);
+    assert_eq!(loans.end_others(&[]).len(), 1);
+}
