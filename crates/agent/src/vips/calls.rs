@@ -23,7 +23,10 @@ use tokio::{
 use tracing::debug;
 
 use super::objects::{self, LEASES};
-use crate::events::{Events, News};
+use crate::{
+    events::{Events, News},
+    metrics::Metrics,
+};
 
 /// How long to wait for an answer: less than a lease lasts, so that there is time for
 /// another try or for promises.
@@ -56,6 +59,7 @@ pub struct Calls {
     duration: Duration,
     turns: Arc<Semaphore>,
     events: Events,
+    metrics: Metrics,
 }
 
 /// How a write went.
@@ -71,9 +75,16 @@ pub enum Written<T> {
 
 impl Calls {
     /// Calls on behalf of a node.
-    pub fn new(client: Client, node: String, duration: Duration, events: Events) -> Self {
+    pub fn new(
+        client: Client,
+        node: String,
+        duration: Duration,
+        events: Events,
+        metrics: Metrics,
+    ) -> Self {
         Self {
             events,
+            metrics,
             client,
             node,
             duration,
@@ -101,7 +112,13 @@ impl Calls {
         } else {
             ask("renew the lease", api.replace(&name, &params, &lease)).await
         };
-        match outcome(written) {
+        let written = outcome(written);
+        self.metrics.lease_written(match written {
+            Written::Done(_) => "done",
+            Written::Refused => "refused",
+            Written::Unknown => "unknown",
+        });
+        match written {
             Written::Done(lease) => match lease.metadata.resource_version {
                 Some(version) => Written::Done(version),
                 None => Written::Unknown,
