@@ -60,6 +60,8 @@ enum Part {
     Shipped,
     /// Clients of clouds and name servers, on servers that are not ours where there are some (needs root)
     Clouds,
+    /// Alert rules, by Prometheus' own promtool (needs root where it is not installed)
+    Monitoring,
     /// Tests in a guest kernel (needs root)
     Guest,
     /// Tests on a real cluster (needs root)

@@ -1,6 +1,10 @@
 //! What the operator of a node can set: flags, and an environment variable for some.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+};
 
 use clap::{
     ArgAction, Parser, Subcommand,
@@ -74,6 +78,8 @@ pub struct Settings {
     pub vip: bool,
     /// The port at which agents reach each other about them.
     pub vip_port: u16,
+    /// Where metrics are served.
+    pub metrics_addr: Option<SocketAddr>,
 }
 
 impl Config {
@@ -217,6 +223,14 @@ struct Flags {
     )]
     vip_port: u16,
 
+    /// Address and port that serve /metrics, such as 10.0.0.7:9043 or :9043; without one,
+    /// or with an empty value, they are not served
+    #[arg(
+        long, env = "FLOE_METRICS_ADDR", value_name = "ADDR:PORT", default_value = "",
+        hide_default_value = true, value_parser = metrics_addr,
+    )]
+    metrics_addr: MetricsAddr,
+
     /// How log lines look
     #[arg(
         long,
@@ -315,6 +329,7 @@ impl Flags {
             },
             vip: self.vip,
             vip_port: self.vip_port,
+            metrics_addr: self.metrics_addr.0,
         };
         Config {
             work: match self.command {
@@ -347,6 +362,24 @@ impl Flags {
             without_effect,
         }
     }
+}
+
+/// Where metrics are served, if they are.
+#[derive(Clone, Copy, Debug)]
+struct MetricsAddr(Option<SocketAddr>);
+
+/// An address as Go writes it: without a host it is any.
+fn metrics_addr(value: &str) -> Result<MetricsAddr, String> {
+    if value.is_empty() {
+        return Ok(MetricsAddr(None));
+    }
+    let any = IpAddr::from(Ipv6Addr::UNSPECIFIED);
+    let addr = match value.strip_prefix(':') {
+        Some(port) => port.parse().ok().map(|port| SocketAddr::new(any, port)),
+        None => value.parse().ok(),
+    };
+    let addr = addr.ok_or("expected an address and a port, such as 10.0.0.7:9043 or :9043")?;
+    Ok(MetricsAddr(Some(addr)))
 }
 
 /// The name of this node. Compat: in lower case, wherever it comes from.

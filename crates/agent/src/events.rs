@@ -5,6 +5,7 @@
 
 use floe_shell::events::{self, Manner, Sameness};
 use k8s_openapi::api::core::v1::ObjectReference;
+use prometheus_client::metrics::counter::Counter;
 
 pub use floe_shell::events::{Events, Inbox, News};
 
@@ -16,9 +17,16 @@ const MANNER: Manner = Manner {
 };
 
 /// A way to tell, and the task's end of it.
+#[cfg(test)]
 pub fn channel() -> (Events, Inbox) {
-    // The log has what is lost.
     events::channel(MANNER, || {})
+}
+
+/// The same, which also counts what is lost.
+pub fn counting_channel(lost: Counter) -> (Events, Inbox) {
+    events::channel(MANNER, move || {
+        lost.inc();
+    })
 }
 
 /// The reference to a pod.

@@ -23,7 +23,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::apiserver::is_missing;
+use crate::{apiserver::is_missing, metrics::Metrics};
 pub use conflicts::Conflicts;
 use judge::{Facts, judge, parents};
 
@@ -60,6 +60,8 @@ pub struct Health {
     pub conflicts: Conflicts,
     /// How links are looked up.
     pub look_up: LookUp,
+    /// Where it is noted.
+    pub metrics: Metrics,
 }
 
 /// Looks links up in the kernel of this host.
@@ -107,6 +109,7 @@ impl Health {
                 Ok(()) = changes.changed() => {}
             }
             let status = self.look(&told).await;
+            self.metrics.health(&status);
             let is_due = told.next_write.is_none_or(|at| at <= Instant::now());
             let has_changed = told.status.as_ref().is_some_and(|it| !is_same(it, &status));
             // After a failure the pause counts, whatever changes.
@@ -155,6 +158,7 @@ impl Health {
                 if told.failed {
                     info!("the state of the node is told again");
                 }
+                self.metrics.told(Timestamp::now());
                 told.status = Some(status);
                 told.failed = false;
                 told.next_write = Some(Instant::now() + BEAT);

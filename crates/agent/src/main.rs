@@ -24,6 +24,7 @@ mod delegate;
 mod events;
 mod health;
 mod install;
+mod metrics;
 mod networks;
 mod permits;
 mod places;

@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -28,6 +29,7 @@ use crate::{
     delegate::Runner,
     events,
     health::{self, Conflicts, Health},
+    metrics::Metrics,
     networks::{LoadError, Networks},
     permits::Records,
     places,
@@ -168,7 +170,8 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
         listener,
     } = parts;
     let node = settings.node;
-    let (events, inbox) = events::channel();
+    let metrics = measure(tasks, settings.metrics_addr);
+    let (events, inbox) = events::counting_channel(metrics.lost_events());
     let (writer, instance) = (client.clone(), node.clone());
     tasks.start(|stop| inbox.write(writer, instance, stop));
     let kernel = sysctls::in_kernel();
@@ -187,6 +190,7 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
         settings: Arc::new(networks.settings().clone()),
         conflicts: conflicts.clone(),
         look_up: health::in_kernel(),
+        metrics: metrics.clone(),
     };
     tasks.start(|stop| health.run(stop));
 
@@ -211,6 +215,7 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
         plugins: places::state(),
         detach: detacher(attacher.clone(), turns.clone()),
         host: Arc::new(sweep::Kernel),
+        metrics: metrics.clone(),
     };
     tasks.start(|stop| sweeper.run(stop));
     if settings.vip {
@@ -223,6 +228,7 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
             doubts: records.doubts(),
             regained: Box::new(move || forgetting.forget()),
             events: events.clone(),
+            metrics: metrics.clone(),
         };
         let cri = cri.clone();
         tasks.start(|stop| vips.run(cri, stop));
@@ -237,14 +243,25 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
         node,
         trust_annotations: settings.trust_annotations,
         take_off: takeover::in_kernel(),
+        metrics: metrics.clone(),
     };
     tasks.start(|stop| takeover.run(stop));
 
-    let server = Server::new(attacher, turns);
+    let server = Server::new(attacher, turns, metrics);
     tasks.start_fallible(|stop| async {
         let result = server.serve(listener, stop).await;
         result.map_err(Error::Serve)
     });
+}
+
+/// Serves metrics, if somebody wants them.
+fn measure(tasks: &mut Tasks, addr: Option<SocketAddr>) -> Metrics {
+    let metrics = Metrics::default();
+    if let Some(addr) = addr {
+        let served = metrics.clone();
+        tasks.start(|stop| served.serve(addr, stop));
+    }
+    metrics
 }
 
 /// How the clean-up detaches what is forgotten, in the turn of its container.

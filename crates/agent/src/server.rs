@@ -29,12 +29,13 @@ use serde_json::{Value, json};
 use tokio::{
     net::UnixListener,
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tracing::{debug, error, warn};
 
 use crate::{
     attach::{AttachError, Attacher},
+    metrics::Metrics,
     request::{Request, RequestError},
     turns::{Turn, Turns},
 };
@@ -67,6 +68,7 @@ pub struct Server {
     attacher: Attacher,
     turns: Turns,
     slots: Arc<Semaphore>,
+    metrics: Metrics,
 }
 
 /// The right to work on a request. It is given back when the work is done, also when
@@ -77,13 +79,14 @@ struct Leave {
 }
 
 impl Server {
-    /// Answers by this attacher, in the turns of these containers.
-    pub fn new(attacher: Attacher, turns: Turns) -> Self {
+    /// Answers by this attacher, in the turns of these containers, and counts.
+    pub fn new(attacher: Attacher, turns: Turns, metrics: Metrics) -> Self {
         let slots = Arc::new(Semaphore::new(SLOTS as usize));
         Self {
             attacher,
             turns,
             slots,
+            metrics,
         }
     }
 
@@ -127,13 +130,20 @@ impl Server {
 
     async fn answer(self, request: Request) -> Result<Response, CniError> {
         let container = request.call.container.clone();
+        let (command, begun) = (request.call.command, Instant::now());
         // All that waits is in here, and is given up when the client gives up: what
         // was begun is not.
         let Ok(leave) = timeout(PATIENCE, self.leave(&container)).await else {
-            return Err(refusal(&AttachError::Busy, request.call.command));
+            let error = refusal(&AttachError::Busy, command);
+            let took = begun.elapsed();
+            self.metrics.called(command, took, Some(error.reason));
+            return Err(error);
         };
+        // Counted in here, where it is also counted when the client has gone.
         let work = tokio::spawn(async move {
             let answer = self.work(&request).await;
+            let failure = answer.as_ref().err().map(|error| error.reason);
+            self.metrics.called(command, begun.elapsed(), failure);
             drop(leave);
             answer
         });
@@ -205,6 +215,7 @@ async fn cni(State(server): State<Server>, headers: HeaderMap, body: Body) -> Re
         }
         Err(error) => {
             warn!(reason = error.reason(), error = %error, "request makes no sense");
+            server.metrics.malformed(error.reason());
             let error = error.for_runtime();
             (StatusCode::BAD_REQUEST, Version::LATEST, error)
         }

@@ -26,6 +26,7 @@ use crate::{
     attach::Detached,
     cri::Cri,
     events::{self, Events, News},
+    metrics::Metrics,
     pods::Pods,
     state::States,
     turns::{Turn, Turns},
@@ -85,6 +86,8 @@ pub struct Sweeper {
     pub detach: Detach,
     /// The network of this host.
     pub host: Arc<dyn Host>,
+    /// Where it is counted.
+    pub metrics: Metrics,
 }
 
 impl Sweeper {
@@ -146,12 +149,16 @@ impl Sweeper {
             match self.apply(&operation).await {
                 Ok(Detached::Wholly) => self.report(&operation),
                 Ok(Detached::PutAside) => self.report_put_aside(&operation),
-                Err(error) => warn!(
-                    reason = operation.reason(),
-                    operation = %operation,
-                    error,
-                    "leftover is not removed; it is tried again",
-                ),
+                Err(error) => {
+                    let reason = operation.reason();
+                    self.metrics.leftover(reason, "failed");
+                    warn!(
+                        reason,
+                        operation = %operation,
+                        error,
+                        "leftover is not removed; it is tried again",
+                    );
+                }
             }
         }
         *suspects = plan.suspects;
@@ -260,6 +267,7 @@ impl Sweeper {
 
     fn report(&self, operation: &Operation) {
         let reason = operation.reason();
+        self.metrics.leftover(reason, "removed");
         info!(reason, operation = %operation, "leftover is removed");
         self.events.tell(News {
             about: events::node(&self.node),
@@ -273,6 +281,7 @@ impl Sweeper {
     /// What is put aside is not removed: somebody should look at it.
     fn report_put_aside(&self, operation: &Operation) {
         let reason = "StateMalformed";
+        self.metrics.leftover(reason, "putAside");
         warn!(reason, operation = %operation, "leftover makes no sense, and is put aside");
         self.events.tell(News {
             about: events::node(&self.node),

@@ -35,6 +35,7 @@ use crate::{
     apiserver::is_missing,
     cri::Cri,
     events::Events,
+    metrics::Metrics,
     permits::{Record, Records},
     state::States,
     turns::Turns,
@@ -86,6 +87,8 @@ pub struct Takeover {
     pub trust_annotations: bool,
     /// How an address is taken off.
     pub take_off: TakeOff,
+    /// Where it is counted.
+    pub metrics: Metrics,
 }
 
 /// Takes an address off in the kernel of this host.

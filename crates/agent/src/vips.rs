@@ -25,7 +25,7 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tracing::info;
 
-use crate::{cri::Cri, events::Events, pods::Pods};
+use crate::{cri::Cri, events::Events, metrics::Metrics, pods::Pods};
 use calls::Calls;
 use clock::Clock;
 use driver::{Driver, Ends};
@@ -68,6 +68,8 @@ pub struct Vips {
     pub regained: Box<dyn Fn() + Send + Sync>,
     /// Where it is told what people should know.
     pub events: Events,
+    /// Where it is counted.
+    pub metrics: Metrics,
 }
 
 impl Vips {
@@ -121,12 +123,14 @@ impl Vips {
             heard,
             said,
             regained: self.regained,
+            metrics: self.metrics.clone(),
         };
         let calls = Calls::new(
             self.client.clone(),
             self.node.clone(),
             timing.duration,
             self.events,
+            self.metrics,
         );
         let driver = Driver::new(self.node, timing, clock.clone(), calls, ends);
         // The kernel's part ends when nobody can give it an order any more.

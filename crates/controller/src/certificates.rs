@@ -23,7 +23,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::transport::tls::Secrets;
+use crate::{metrics::Metrics, transport::tls::Secrets};
 
 mod issue;
 mod material;
@@ -113,6 +113,7 @@ pub struct Keeper {
     failure: Option<String>,
     /// When this replica last took a certificate back that another clock has made.
     corrected: Option<Instant>,
+    metrics: Metrics,
     sender: watch::Sender<Arc<Secrets>>,
 }
 
@@ -127,8 +128,14 @@ impl Keeper {
             held: None,
             failure: None,
             corrected: None,
+            metrics: Metrics::default(),
             sender: watch::Sender::new(Arc::new(Secrets::none())),
         }
+    }
+
+    /// The same, which also notes here until when they are good.
+    pub fn noting(self, metrics: Metrics) -> Self {
+        Self { metrics, ..self }
     }
 
     /// What is in force.
@@ -277,6 +284,9 @@ impl Keeper {
         }
         let secrets = material.secrets(self.settings.peer.clone(), (self.clock)());
         let secrets = secrets.map_err(KeepError::Material)?;
+        let held = material.held().map_err(KeepError::Material)?;
+        let end = held.certificate.end;
+        self.metrics.certificate(&self.settings.secret, end);
         self.sender.send_replace(Arc::new(secrets));
         self.held = Some(material);
         info!(secret = self.settings.secret, "certificates are in force");

@@ -61,6 +61,7 @@ pub struct Metrics {
     conflicts: Counter,
     woken: Counter,
     lost_events: Counter,
+    certificates: Family<Label, Gauge<f64, AtomicU64>>,
     adopted: Family<Word, Counter>,
     overused: Gauge,
     pool_shortage: Family<Label, Gauge>,
@@ -90,6 +91,7 @@ impl Default for Metrics {
             conflicts: Counter::default(),
             woken: Counter::default(),
             lost_events: Counter::default(),
+            certificates: Family::default(),
             adopted: Family::default(),
             overused: Gauge::default(),
             pool_shortage: Family::default(),
@@ -182,6 +184,13 @@ impl Metrics {
         self.lost_events.clone()
     }
 
+    /// Notes until when the certificate of a Secret is good that is in force.
+    pub fn certificate(&self, secret: &str, end: Timestamp) {
+        let label = [("secret", secret.to_owned())];
+        let end = end.as_duration().as_secs_f64();
+        self.certificates.get_or_create(&label).set(end);
+    }
+
     /// Notes what came of a running pod without record: `adopted`, or a reason.
     pub fn adoption(&self, result: &'static str) {
         self.adopted.get_or_create(&[("result", result)]).inc();
@@ -270,6 +279,11 @@ impl Metrics {
             "floe_api_refusals",
             "Calls of the management API that were refused, and addresses in them, by reason",
             self.api_refusals.clone(),
+        );
+        registry.register(
+            "floe_certificate_not_after_timestamp_seconds",
+            "Until when the certificate is good that floe made itself and that is in force",
+            self.certificates.clone(),
         );
         self.register_scheduling(&mut registry);
         self.vips.register(&mut registry);

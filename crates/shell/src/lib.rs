@@ -14,6 +14,8 @@
 
 mod backoff;
 pub mod client;
+#[cfg(any(test, feature = "mock"))]
+pub mod document;
 pub mod events;
 pub mod go_flags;
 pub mod logs;

@@ -78,6 +78,13 @@ pub const GROUPS: &[Group] = &[
         clusters: &[],
     },
     Group {
+        part: Part::Monitoring,
+        name: "monitoring",
+        targets: &[on_host("monitoring")],
+        prepare: || Ok(None),
+        clusters: &[],
+    },
+    Group {
         part: Part::Guest,
         name: "guest",
         targets: &[in_guest("guest"), on_host("guest_runner")],

@@ -30,6 +30,7 @@ fn the_defaults_are_galaxys() {
         sysctls,
         vip,
         vip_port,
+        metrics_addr,
     } = settings(&["--hostname-override=N1", "--container-runtime-endpoint="]);
     assert_eq!(networks_file.to_str(), Some("/etc/galaxy/galaxy.json"));
     assert_eq!(network_conf_dir.to_str(), Some("/etc/cni/net.d/"));
@@ -44,9 +45,22 @@ fn the_defaults_are_galaxys() {
     assert!(!settings(&[]).node.is_empty());
     assert!(vip);
     assert_eq!(vip_port, 9042);
+    assert_eq!(metrics_addr, None);
     let other = settings(&["--vip=false", "--vip-port=19042"]);
     assert!(!other.vip);
     assert_eq!(other.vip_port, 19042);
+}
+
+#[test]
+fn metrics_are_served_where_it_is_said() {
+    let addr = |flag: &str| settings(&[flag]).metrics_addr.map(|it| it.to_string());
+    assert_eq!(addr("--metrics-addr="), None);
+    assert_eq!(addr("--metrics-addr=:9043").unwrap(), "[::]:9043");
+    assert_eq!(addr("--metrics-addr=10.0.0.7:1").unwrap(), "10.0.0.7:1");
+    for wrong in ["9043", ":", "host:9043", ":70000"] {
+        let error = parse(&["--metrics-addr", wrong]).unwrap_err().to_string();
+        assert!(error.contains("expected an address and a port"), "{error}");
+    }
 }
 
 #[test]

@@ -144,6 +144,7 @@ impl Running {
             node: "n1".into(),
             settings: Arc::new(Settings::parse(&text.to_string()).unwrap()),
             conflicts: conflicts.clone(),
+            metrics: Metrics::default(),
             look_up: Arc::new(move |name| {
                 let up = seen.load(Ordering::SeqCst);
                 Ok(Some(LinkStatus {

@@ -53,7 +53,7 @@ impl Scene {
             conflicts: Conflicts::default(),
         };
         let scene = Self {
-            server: Server::new(attacher, Turns::default()),
+            server: Server::new(attacher, Turns::default(), Metrics::default()),
             plugins,
             folder,
             _inbox: inbox,
@@ -141,6 +141,10 @@ async fn an_add_is_answered_with_its_result_and_a_del_with_nothing() {
     assert_eq!(scene.cni("CHECK", "c1").await, (200, String::new()));
     assert_eq!(scene.cni("DEL", "c1").await, (200, String::new()));
     assert_eq!(scene.cni("DEL", "unknown").await, (200, String::new()));
+    let counted = &scene.server.metrics;
+    assert!(counted.has(r#"floe_agent_call_seconds_count{command="ADD"} 1"#));
+    assert!(counted.has(r#"floe_agent_call_seconds_count{command="DEL"} 2"#));
+    assert!(!counted.text().contains("floe_agent_call_failures"));
     // Compat: galaxy takes GET as well.
     let body = body("DEL", "c1", &config("1.0.0")).to_string();
     assert_eq!(
@@ -188,6 +192,11 @@ async fn a_failure_is_answered_with_500_and_a_reason() {
         (status, &*text),
         (500, "NotAttached: nothing is attached for container c1")
     );
+    for (command, reason) in [("ADD", "AddressConflict"), ("CHECK", "NotAttached")] {
+        let counted =
+            format!(r#"floe_agent_call_failures_total{{command="{command}",reason="{reason}"}} 1"#);
+        assert!(scene.server.metrics.has(&counted), "{counted}");
+    }
 }
 
 #[tokio::test]

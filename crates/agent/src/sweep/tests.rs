@@ -109,6 +109,7 @@ impl Node {
             plugins,
             detach,
             host: Arc::clone(&host) as Arc<dyn Host>,
+            metrics: Metrics::default(),
         };
         Self {
             sweeper,
@@ -183,6 +184,8 @@ async fn leftovers_go_after_two_looks_and_are_told() {
         BTreeSet::from([Forgotten::Container("gone".into())])
     );
     assert!(node.states.read("gone").await.unwrap().is_none());
+    let counted = r#"floe_agent_leftovers_total{reason="StaleState",fate="removed"} 1"#;
+    assert!(node.sweeper.metrics.has(counted));
     let news = node.inbox.so_far();
     let told: Vec<_> = news
         .iter()

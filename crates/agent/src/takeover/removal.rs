@@ -94,6 +94,7 @@ impl Takeover {
     }
 
     fn report(&self, attachment: &Attachment, holder: &Seen, removed: &Removed, cause: Cause) {
+        self.metrics.taken_off();
         let took = cause.since.elapsed();
         let ip = attachment.ip;
         info!(

@@ -119,6 +119,7 @@ impl Node {
             node: "n1".into(),
             trust_annotations: false,
             take_off: Arc::clone(&self.take_off),
+            metrics: Metrics::default(),
         }
     }
 

@@ -27,7 +27,10 @@ use tokio::{
 use tracing::debug;
 
 use super::objects;
-use crate::events::{Events, News};
+use crate::{
+    events::{Events, News},
+    metrics::Metrics,
+};
 
 /// How long to wait for an answer: less than a lease lasts, so that there is time for
 /// another try or for promises.
@@ -57,6 +60,7 @@ pub struct Calls {
     duration: Duration,
     turns: Arc<Semaphore>,
     events: Events,
+    metrics: Metrics,
 }
 
 /// How a write went.
@@ -72,9 +76,16 @@ pub enum Written<T> {
 
 impl Calls {
     /// Calls on behalf of a node.
-    pub fn new(client: Client, node: String, duration: Duration, events: Events) -> Self {
+    pub fn new(
+        client: Client,
+        node: String,
+        duration: Duration,
+        events: Events,
+        metrics: Metrics,
+    ) -> Self {
         Self {
             events,
+            metrics,
             client,
             node,
             duration,
@@ -102,7 +113,13 @@ impl Calls {
         } else {
             ask("renew the lease", api.replace(&name, &params, &lease)).await
         };
-        match outcome(written) {
+        let written = outcome(written);
+        self.metrics.lease_written(match written {
+            Written::Done(_) => "done",
+            Written::Refused => "refused",
+            Written::Unknown => "unknown",
+        });
+        match written {
             Written::Done(lease) => match lease.metadata.resource_version {
                 Some(version) => Written::Done(version),
                 None => Written::Unknown,

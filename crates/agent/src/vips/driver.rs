@@ -36,7 +36,7 @@ use super::{
     promise::{Back, Heard, Said},
     teller::Teller,
 };
-use crate::pods::Pods;
+use crate::{metrics::Metrics, pods::Pods};
 
 mod sights;
 
@@ -75,6 +75,8 @@ pub struct Ends {
     pub said: mpsc::Sender<Said>,
     /// Who is told that the API server answers again.
     pub regained: Box<dyn Fn() + Send + Sync>,
+    /// Where it is noted what is served.
+    pub metrics: Metrics,
 }
 
 /// The owner of the keeper.
@@ -253,6 +255,7 @@ impl Driver {
                     self.fly(answer::read_lease(self.calls.clone(), node));
                 }
                 Act::Serve(serving) => {
+                    self.ends.metrics.serving(&serving);
                     self.serving = Some(serving);
                     self.is_stirred = true;
                 }

@@ -21,7 +21,7 @@ use floe_shell::{
 use serde_json::{Value, json};
 use tokio::{task::JoinHandle, time::Instant};
 
-use crate::events;
+use crate::{events, metrics::Metrics};
 
 use super::{
     plan::{Finding, Order, Trouble, Unreachable},
@@ -125,6 +125,7 @@ struct Scene {
     task: JoinHandle<()>,
     doubts: watch::Sender<u64>,
     inbox: events::Inbox,
+    metrics: Metrics,
     _pods: Stopper,
 }
 
@@ -143,6 +144,7 @@ impl Scene {
         let (says, said) = mpsc::channel(promise::QUEUE);
         let (heard, incoming) = mpsc::channel(promise::QUEUE);
         let (stopper, stop) = stop::channel();
+        let metrics = Metrics::default();
         let vips = Vips {
             client: server.client(),
             node: "n1".into(),
@@ -151,6 +153,7 @@ impl Scene {
             doubts: doubted,
             regained: Box::new(move || regained.send_modify(|count| *count += 1)),
             events,
+            metrics: metrics.clone(),
         };
         let timing = Timing::default();
         let work = vips.work(
@@ -167,6 +170,7 @@ impl Scene {
             said,
             heard,
             stopper,
+            metrics,
             task: tokio::spawn(work),
             doubts,
             inbox,

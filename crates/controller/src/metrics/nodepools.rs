@@ -179,7 +179,7 @@ impl Collector for Book {
         let mut out = Writer(&mut encoder);
         out.family(
             MetricType::Gauge,
-            "node_status",
+            "flipop_floatingippoolcontroller_node_status",
             "Nodes that wait for an address, and addresses that a server has",
             pools().flat_map(|(id, pool)| {
                 let assigned = pool.ips.iter().filter(|ip| !ip.provider_id.is_empty());
@@ -196,20 +196,20 @@ impl Collector for Book {
         )?;
         out.family(
             COUNTED,
-            "ip_assignments",
+            "flipop_floatingippoolcontroller_ip_assignments",
             "How often an address was assigned",
             ips().map(|(id, pool, ip)| (of_ip(id, pool, ip), number(ip.assignments))),
         )?;
         out.family(
             COUNTED,
-            "ip_assignment_errors",
+            "flipop_floatingippoolcontroller_ip_assignment_errors",
             "How often an assignment of an address failed",
             ips().map(|(id, pool, ip)| (of_ip(id, pool, ip), number(ip.errors))),
         )?;
         let owned = ips().filter(|(_, _, ip)| !ip.provider_id.is_empty());
         out.family(
             MetricType::Gauge,
-            "ip_node",
+            "flipop_floatingippoolcontroller_ip_node",
             "The server and the node that have an address",
             owned.map(|(id, pool, ip)| {
                 let mut labels = of_ip(id, pool, ip);
@@ -221,7 +221,7 @@ impl Collector for Book {
         let enabled = ips().filter(|(_, _, ip)| ip.state != "disabled");
         out.family(
             MetricType::Gauge,
-            "ip_state",
+            "flipop_floatingippoolcontroller_ip_state",
             "The state of an address",
             enabled.map(|(id, pool, ip)| {
                 let mut labels = of_ip(id, pool, ip);
@@ -231,7 +231,7 @@ impl Collector for Book {
         )?;
         out.family(
             MetricType::Gauge,
-            "unfulfilled_ips",
+            "flipop_floatingippoolcontroller_unfulfilled_ips",
             "How many addresses a pool lacks",
             pools().map(|(id, pool)| (of_pool(id, pool), number(pool.unfulfilled))),
         )?;
@@ -293,9 +293,8 @@ impl Writer<'_, '_> {
         help: &str,
         values: impl IntoIterator<Item = (Labels, f64)>,
     ) -> fmt::Result {
-        let name = format!("flipop_floatingippoolcontroller_{name}");
         let help = format!("{help}.");
-        let mut family: MetricEncoder<'_> = self.0.encode_descriptor(&name, &help, None, kind)?;
+        let mut family: MetricEncoder<'_> = self.0.encode_descriptor(name, &help, None, kind)?;
         for (labels, value) in values {
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }

@@ -9,6 +9,8 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::addresses::Intake;
 
+mod document;
+
 async fn scrape(metrics: &Metrics, store: &Store, standing: Standing) -> String {
     let standing = watch::channel(standing).1;
     let router = router(metrics.registry(store.clone(), standing));

@@ -40,7 +40,8 @@ pub fn start(tasks: &mut Tasks, client: &Client, door: ApiDoor, router: Router, 
             Some(secrets)
         }
         Some(super::doors::ApiCertificate::Issued(issued)) => {
-            let keeper = Keeper::new(client.clone(), settings(issued));
+            let keeper =
+                Keeper::new(client.clone(), settings(issued)).noting(replica.metrics.clone());
             let secrets = keeper.secrets();
             tasks.start(|stop| keeper.run(stop));
             Some(secrets)

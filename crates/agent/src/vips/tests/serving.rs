@@ -23,6 +23,7 @@ async fn a_free_address_is_taken_served_and_told() {
     server
         .until(|_| told("Serving", "True", "HolderReady") && told("Reachable", "True", "Announced"))
         .await;
+    assert!(scene.metrics.has("floe_agent_vip_addresses_held 1"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,6 +53,7 @@ async fn without_renewals_and_promises_it_is_silent_at_the_deadline_and_comes_ba
     let server = shared_by_two();
     let mut scene = Scene::start(&server);
     scene.until_it_serves("web").await;
+    assert!(!scene.metrics.text().contains(r#"{result="unknown"}"#));
     server.always(Method::PUT, "leases", Fault::Hang);
     server.always(Method::GET, "leases", Fault::Hang);
     // The last renewal that succeeded was sent a second ago at most.
@@ -62,6 +64,8 @@ async fn without_renewals_and_promises_it_is_silent_at_the_deadline_and_comes_ba
     server.until(|_| scene.kernel.role("web").is_none()).await;
     let asked = scene.said.try_recv().unwrap();
     assert!(matches!(asked, Said::Ask { to, term: 1, .. } if to == "n2"));
+    assert!(scene.metrics.has("floe_agent_vip_addresses_held 0"));
+    assert!(scene.metrics.text().contains(r#"{result="unknown"}"#));
 
     server.heal();
     scene.until_it_serves("web").await;
