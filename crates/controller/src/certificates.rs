@@ -51,8 +51,8 @@ pub struct Settings {
     pub namespace: String,
     /// The Secret that has them.
     pub secret: String,
-    /// The `ConfigMap` that shows clients whom to trust.
-    pub shown: String,
+    /// The `ConfigMap` that shows clients whom to trust, if they look there.
+    pub shown: Option<String>,
     /// The names and addresses of whoever serves them.
     pub names: BTreeSet<String>,
     /// That of the names by which replicas know each other.
@@ -114,6 +114,7 @@ pub struct Keeper {
     /// When this replica last took a certificate back that another clock has made.
     corrected: Option<Instant>,
     sender: watch::Sender<Arc<Secrets>>,
+    authorities: watch::Sender<Vec<u8>>,
 }
 
 impl Keeper {
@@ -128,12 +129,18 @@ impl Keeper {
             failure: None,
             corrected: None,
             sender: watch::Sender::new(Arc::new(Secrets::none())),
+            authorities: watch::Sender::default(),
         }
     }
 
     /// What is in force.
     pub fn secrets(&self) -> watch::Receiver<Arc<Secrets>> {
         self.sender.subscribe()
+    }
+
+    /// Whom clients shall trust, in PEM; empty as long as there is nobody.
+    pub fn authorities(&self) -> watch::Receiver<Vec<u8>> {
+        self.authorities.subscribe()
     }
 
     /// Keeps them until `stop`.
@@ -277,6 +284,7 @@ impl Keeper {
         }
         let secrets = material.secrets(self.settings.peer.clone(), (self.clock)());
         let secrets = secrets.map_err(KeepError::Material)?;
+        self.authorities.send_replace(material.authorities.clone());
         self.sender.send_replace(Arc::new(secrets));
         self.held = Some(material);
         info!(secret = self.settings.secret, "certificates are in force");
@@ -285,10 +293,10 @@ impl Keeper {
 
     /// Shows clients whom to trust.
     async fn show(&self) -> Result<(), KeepError> {
-        let Some(held) = &self.held else {
+        let (Some(held), Some(name)) = (&self.held, &self.settings.shown) else {
             return Ok(());
         };
-        let (params, name) = (PostParams::default(), &self.settings.shown);
+        let params = PostParams::default();
         for _ in 0..RACES {
             let found = self.maps.get_opt(name).await;
             let found = found.map_err(|error| KeepError::Read("ConfigMap", error))?;

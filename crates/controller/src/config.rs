@@ -22,8 +22,10 @@ use jiff::SignedDuration;
 mod api;
 mod flipop;
 mod galaxy;
+mod webhook;
 
 pub use api::{ApiSettings, ApiTls, Auth, Issued};
+pub use webhook::WebhookSettings;
 
 /// Checked settings; nothing later looks at the flags again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub struct Config {
     pub health_addr: SocketAddr,
     /// How people and tools are answered.
     pub api: ApiSettings,
+    /// How the API server is answered that asks about objects; `None`: not at all.
+    pub webhook: Option<WebhookSettings>,
     /// How the scheduler is answered.
     pub extender: ExtenderSettings,
     /// How log lines look.
@@ -260,6 +264,9 @@ struct Flags {
     api: api::ApiFlags,
 
     #[command(flatten)]
+    webhook: webhook::WebhookFlags,
+
+    #[command(flatten)]
     flipop: flipop::FlipopFlags,
 
     #[command(flatten)]
@@ -308,6 +315,7 @@ impl Flags {
             },
             health_addr: self.flipop.metrics_bind_addr.unwrap_or(self.health_addr),
             api: self.api.check(self.bind, &election.namespace),
+            webhook: self.webhook.check(self.bind, &election.namespace),
             extender,
             log_format: self.log_format,
             log_level: self.log_level.unwrap_or(default_level),
