@@ -4,6 +4,7 @@
 //! Tests that break something everybody uses take the cluster alone.
 
 mod addresses;
+mod admission;
 mod adoption;
 mod api;
 mod api_access;

@@ -87,7 +87,11 @@ impl Controller {
             .arg(start.kubeconfig)
             .arg("--config")
             .arg(file)
-            .args(["--leader-elect=false", "--bind=127.0.0.1"])
+            .args([
+                "--leader-elect=false",
+                "--bind=127.0.0.1",
+                "--webhook=false",
+            ])
             .arg(format!("--port={extender}"))
             .arg(format!("--api-port={api}"))
             .arg(format!("--health-addr=127.0.0.1:{health}"))

@@ -51,8 +51,8 @@ pub struct Settings {
     pub namespace: String,
     /// The Secret that has them.
     pub secret: String,
-    /// The `ConfigMap` that shows clients whom to trust.
-    pub shown: String,
+    /// The `ConfigMap` that shows clients whom to trust, if they look there.
+    pub shown: Option<String>,
     /// The names and addresses of whoever serves them.
     pub names: BTreeSet<String>,
     /// That of the names by which replicas know each other.
@@ -115,6 +115,7 @@ pub struct Keeper {
     corrected: Option<Instant>,
     metrics: Metrics,
     sender: watch::Sender<Arc<Secrets>>,
+    authorities: watch::Sender<Vec<u8>>,
 }
 
 impl Keeper {
@@ -130,6 +131,7 @@ impl Keeper {
             corrected: None,
             metrics: Metrics::default(),
             sender: watch::Sender::new(Arc::new(Secrets::none())),
+            authorities: watch::Sender::default(),
         }
     }
 
@@ -141,6 +143,11 @@ impl Keeper {
     /// What is in force.
     pub fn secrets(&self) -> watch::Receiver<Arc<Secrets>> {
         self.sender.subscribe()
+    }
+
+    /// Whom clients shall trust, in PEM; empty as long as there is nobody.
+    pub fn authorities(&self) -> watch::Receiver<Vec<u8>> {
+        self.authorities.subscribe()
     }
 
     /// Keeps them until `stop`.
@@ -287,6 +294,7 @@ impl Keeper {
         let held = material.held().map_err(KeepError::Material)?;
         let end = held.certificate.end;
         self.metrics.certificate(&self.settings.secret, end);
+        self.authorities.send_replace(material.authorities.clone());
         self.sender.send_replace(Arc::new(secrets));
         self.held = Some(material);
         info!(secret = self.settings.secret, "certificates are in force");
@@ -295,10 +303,10 @@ impl Keeper {
 
     /// Shows clients whom to trust.
     async fn show(&self) -> Result<(), KeepError> {
-        let Some(held) = &self.held else {
+        let (Some(held), Some(name)) = (&self.held, &self.settings.shown) else {
             return Ok(());
         };
-        let (params, name) = (PostParams::default(), &self.settings.shown);
+        let params = PostParams::default();
         for _ in 0..RACES {
             let found = self.maps.get_opt(name).await;
             let found = found.map_err(|error| KeepError::Read("ConfigMap", error))?;

@@ -23,10 +23,11 @@ mod api;
 mod flipop;
 mod galaxy;
 mod scheduling;
-
-pub use scheduling::{Scheduling, SchedulingSettings};
+mod webhook;
 
 pub use api::{ApiSettings, ApiTls, Auth, Issued};
+pub use scheduling::{Scheduling, SchedulingSettings};
+pub use webhook::WebhookSettings;
 
 /// Checked settings; nothing later looks at the flags again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct Config {
     pub health_addr: SocketAddr,
     /// How people and tools are answered.
     pub api: ApiSettings,
+    /// How the API server is answered that asks about objects; `None`: not at all.
+    pub webhook: Option<WebhookSettings>,
     /// How the scheduler is answered.
     pub extender: ExtenderSettings,
     /// How pods that want addresses come to their nodes.
@@ -268,6 +271,9 @@ struct Flags {
     scheduling: scheduling::SchedulingFlags,
 
     #[command(flatten)]
+    webhook: webhook::WebhookFlags,
+
+    #[command(flatten)]
     flipop: flipop::FlipopFlags,
 
     #[command(flatten)]
@@ -316,6 +322,7 @@ impl Flags {
             },
             health_addr: self.flipop.metrics_bind_addr.unwrap_or(self.health_addr),
             api: self.api.check(self.bind, &election.namespace),
+            webhook: self.webhook.check(self.bind, &election.namespace),
             extender,
             scheduling: self.scheduling.settings(),
             log_format: self.log_format,

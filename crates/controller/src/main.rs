@@ -15,6 +15,7 @@
 
 mod actions;
 mod addresses;
+mod admission;
 mod adopt;
 mod apiserver;
 mod binder;

@@ -23,10 +23,12 @@ use tokio::sync::watch;
 
 use crate::{addresses::Outcome, definitions, leader::Standing, store::Store};
 
+mod admission;
 mod books;
 mod nodepools;
 mod vips;
 
+pub use admission::Admission;
 pub use nodepools::{IpFigures, NodePools, PoolFigures, RecordFigures};
 pub use vips::Vips;
 
@@ -67,6 +69,7 @@ pub struct Metrics {
     pool_shortage: Family<Label, Gauge>,
     api_calls: Family<[(&'static str, String); 3], Counter>,
     api_refusals: Family<Word, Counter>,
+    admission: Admission,
     vips: Vips,
     node_pools: NodePools,
 }
@@ -97,6 +100,7 @@ impl Default for Metrics {
             pool_shortage: Family::default(),
             api_calls: Family::default(),
             api_refusals: Family::default(),
+            admission: Admission::default(),
             vips: Vips::default(),
             node_pools: NodePools::default(),
         }
@@ -227,6 +231,11 @@ impl Metrics {
         self.api_refusals.get_or_create(&[("reason", reason)]).inc();
     }
 
+    /// The figures about objects that the API server asked about.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
     /// The figures about shared addresses.
     pub fn vips(&self) -> &Vips {
         &self.vips
@@ -286,6 +295,7 @@ impl Metrics {
             self.certificates.clone(),
         );
         self.register_scheduling(&mut registry);
+        self.admission.register(&mut registry);
         self.vips.register(&mut registry);
         self.node_pools.register(&mut registry);
         registry.register_collector(Box::new(books::Collector { store, standing }));

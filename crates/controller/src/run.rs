@@ -35,6 +35,7 @@ mod api;
 mod doors;
 mod float_ips;
 mod node_ips;
+mod webhook;
 
 use doors::Doors;
 use float_ips::{Answering, Surroundings};
@@ -177,6 +178,10 @@ fn start(
         scheduling: config.scheduling,
     };
     let Answering { extender, rest } = float_ips::start(tasks, surroundings, &file)?;
+    if let Some(door) = doors.webhook {
+        let (store, metrics) = (store.clone(), metrics.clone());
+        webhook::start(tasks, client, door, store, metrics, &file);
+    }
     let warmth = store.warmth();
     let secrets = doors.tls.as_ref().map(Reloader::secrets);
     if let Some(tls) = doors.tls {

@@ -3,7 +3,7 @@
 //!
 //! - [`store`]: the objects and their registers, fed by watches.
 //! - [`claims`]: what annotations ask for; [`made`]: the objects that stand for them.
-//! - [`grant`]: which addresses an object gets; [`candidates`]: the pods that could have
+//! - [`candidates`]: the pods that could have
 //!   them; [`plan`]: moves that are planned.
 //! - [`round`]: one look at a namespace; [`tend`]: one object; [`release`]: when an
 //!   address may be given to others; [`orphans`]: records and entries without an object.
@@ -42,7 +42,6 @@ use crate::{
 
 mod candidates;
 mod claims;
-mod grant;
 mod made;
 mod orphans;
 pub mod peers;

@@ -25,10 +25,12 @@
 //! - [`nodepool`]: which node has which of a cloud's addresses.
 //! - [`lease`]: who of several replicas leads.
 //! - [`certificates`]: when certificates are made anew.
+//! - [`admission`]: what the API server is told about objects before it stores them.
 
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod admission;
 pub mod announce;
 pub mod audit;
 pub mod catalogue;

@@ -2,6 +2,7 @@
 //! long a node may speak for it.
 //!
 //! - [`claim`]: what an annotation asks for.
+//! - [`grant`]: which addresses a `VirtualIP` gets.
 //! - [`elect`]: who shall hold, of those that can.
 //! - [`keeper`]: what the agent of a node does about it: take, serve, hand over, fall
 //!   silent. Never two nodes serve one address.
@@ -11,6 +12,7 @@ use std::{net::IpAddr, time::Duration};
 
 pub mod claim;
 pub mod elect;
+pub mod grant;
 pub mod keeper;
 pub mod rules;
 

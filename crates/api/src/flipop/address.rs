@@ -1,6 +1,6 @@
 //! The texts of `spec.ips`, as the schema takes them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+pub use floe_core::nodepool::address::parse;
 
 /// An address of IPv4. Compat: zeros before a number are taken, and mean nothing.
 pub(super) fn v4_pattern() -> String {
@@ -28,21 +28,4 @@ pub(super) fn v6_pattern() -> String {
 fn v4() -> String {
     let octet = "(25[0-5]|2[0-4][0-9]|[01]?[0-9]?[0-9])";
     format!(r"({octet}\.){{3}}{octet}")
-}
-
-/// Reads such a text. A zone is left out: no cloud's address has one.
-pub fn parse(text: &str) -> Option<IpAddr> {
-    if text.contains(':') {
-        let bare = text.split('%').next().unwrap_or_default();
-        return bare.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
-    }
-    let mut octets = [0; 4];
-    let mut parts = text.split('.');
-    for octet in &mut octets {
-        let part = parts.next()?;
-        let is_number = (1..=3).contains(&part.len()) && part.bytes().all(|c| c.is_ascii_digit());
-        *octet = part.parse().ok().filter(|_| is_number)?;
-    }
-    let address = IpAddr::V4(Ipv4Addr::from(octets));
-    parts.next().is_none().then_some(address)
 }

@@ -31,7 +31,7 @@ fn keeper_for(server: &Server, names: &[&str]) -> Keeper {
     let settings = Settings {
         namespace: "ns".into(),
         secret: "tls".into(),
-        shown: "ca".into(),
+        shown: Some("ca".into()),
         names,
         peer: ServerName::try_from("floe").unwrap(),
     };

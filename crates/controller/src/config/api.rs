@@ -166,7 +166,7 @@ fn certificate_name(value: &str) -> Result<String, String> {
     Ok(std::net::IpAddr::from(ip).to_string())
 }
 
-fn object_name(value: &str) -> Result<String, String> {
+pub(super) fn object_name(value: &str) -> Result<String, String> {
     let good = |part: &str| {
         let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-.".contains(&c);
         !part.is_empty() && part.len() <= 253 && part.bytes().all(plain)

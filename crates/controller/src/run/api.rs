@@ -88,7 +88,7 @@ fn settings(issued: Issued) -> Settings {
     let peer = ServerName::try_from(SERVICES[1]).expect("the name of a service is one of a host");
     Settings {
         names: all_names(&namespace, names),
-        shown: SHOWN.to_owned(),
+        shown: Some(SHOWN.to_owned()),
         namespace,
         secret,
         peer,

@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use super::Error;
 use crate::{
-    config::{ApiTls, Auth, Config, Issued},
+    config::{ApiTls, Auth, Config, Issued, WebhookSettings},
     transport::tls::Reloader,
 };
 
@@ -20,6 +20,16 @@ pub struct Doors {
     pub extender: TcpListener,
     /// TLS for the extender.
     pub tls: Option<Reloader>,
+    /// Of the admission webhook.
+    pub webhook: Option<WebhookDoor>,
+}
+
+/// Where the API server is answered that asks about objects.
+pub struct WebhookDoor {
+    /// Where its questions come in.
+    pub listener: TcpListener,
+    /// How it is answered.
+    pub settings: WebhookSettings,
 }
 
 /// Where people and tools are answered.
@@ -67,7 +77,20 @@ impl Doors {
             },
             extender: listen(config.extender.addr, "--bind, --port").await?,
             tls,
+            webhook: Self::webhook(config).await?,
         })
+    }
+
+    /// Nobody asks about objects where floe looks after node addresses alone.
+    async fn webhook(config: &Config) -> Result<Option<WebhookDoor>, Error> {
+        let settings = config.webhook.clone().filter(|_| config.float_ips);
+        let Some(settings) = settings else {
+            return Ok(None);
+        };
+        Ok(Some(WebhookDoor {
+            listener: listen(settings.addr, "--bind, --webhook-port").await?,
+            settings,
+        }))
     }
 }
 

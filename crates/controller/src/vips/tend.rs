@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 use floe_api::floe::virtualip::{MOVE_TO, VirtualIP};
 use floe_core::{
     ipam::{attribute::Attribute, key::HolderKey, ledger::Record, policy::ReleasePolicy},
-    vip::VipId,
+    vip::{
+        VipId,
+        grant::{self, Ask, Grant, Refusal},
+    },
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -18,7 +21,6 @@ use super::{
     Steward,
     candidates::{self, Candidates, Places},
     claims::{Claimer, Claims},
-    grant::{self, Grant, Refusal},
     made,
     plan::{self, Mood, Wish},
     release::{LIMIT, Release},
@@ -204,7 +206,11 @@ impl Steward {
             if unconfigured && !has.is_empty() {
                 return None;
             }
-            Some(grant::decide(id, &vip.spec, ledger))
+            let ask = Ask {
+                addresses: &vip.spec.addresses,
+                ranges: &vip.spec.ranges,
+            };
+            Some(grant::decide(id, ask, ledger))
         })
     }
 

@@ -144,6 +144,11 @@ impl Args {
         self.claimed.is_some()
     }
 
+    /// What it claims, as it was written.
+    pub fn claim(&self) -> Option<&str> {
+        self.claimed.as_ref().map(|claimed| claimed.get())
+    }
+
     /// The members of `common` other than `ipinfos`, with their values as they were
     /// written: what the pod's author tells the network plugins.
     pub fn common(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -45,7 +45,7 @@ impl Cluster {
         let settings = Settings {
             namespace: "ns".into(),
             secret: "tls".into(),
-            shown: "ca".into(),
+            shown: Some("ca".into()),
             names: names.map(str::to_owned).into(),
             peer: ServerName::try_from("floe").unwrap(),
         };

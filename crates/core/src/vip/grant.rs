@@ -6,15 +6,23 @@
 
 use std::net::IpAddr;
 
-use floe_api::floe::virtualip::VirtualIPSpec;
-use floe_core::{
+use super::{VipId, claim::Special};
+use crate::{
     addr::{self, IpRange, IpSet},
     ipam::{
         key::{HolderKey, KeyError},
         ledger::Ledger,
     },
-    vip::{VipId, claim::Special},
 };
+
+/// What a `VirtualIP` asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// These addresses.
+    pub addresses: &'a [String],
+    /// Or one address out of these ranges.
+    pub ranges: &'a [String],
+}
 
 /// What a `VirtualIP` gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +85,20 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Whether it can never be granted as it is written, whatever others do.
+    pub fn is_malformed(&self) -> bool {
+        match self {
+            Self::Nothing
+            | Self::InvalidAddress { .. }
+            | Self::InvalidRange { .. }
+            | Self::Key(_) => true,
+            Self::NotShared(_)
+            | Self::NamespaceNotAllowed { .. }
+            | Self::Taken { .. }
+            | Self::Exhausted(_) => false,
+        }
+    }
+
     /// The stable reason for the condition, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -93,7 +115,7 @@ impl Refusal {
 }
 
 /// Decides by configuration and records what a `VirtualIP` gets.
-pub fn decide(id: &VipId, spec: &VirtualIPSpec, ledger: &Ledger) -> Grant {
+pub fn decide(id: &VipId, ask: Ask<'_>, ledger: &Ledger) -> Grant {
     let mut grant = Grant::default();
     let key = match HolderKey::of_vip(id) {
         Ok(key) => key,
@@ -103,10 +125,11 @@ pub fn decide(id: &VipId, spec: &VirtualIPSpec, ledger: &Ledger) -> Grant {
         }
     };
     let asking = Asking { id, key, ledger };
-    if spec.addresses.is_empty() && spec.ranges.is_empty() {
+    let Ask { addresses, ranges } = ask;
+    if addresses.is_empty() && ranges.is_empty() {
         grant.refused.push(Refusal::Nothing);
     }
-    for text in &spec.addresses {
+    for text in addresses {
         match asking.address(text) {
             Ok(ip) if grant.addresses.contains(&ip) => {}
             Ok(ip) => grant.addresses.push(ip),
@@ -114,8 +137,8 @@ pub fn decide(id: &VipId, spec: &VirtualIPSpec, ledger: &Ledger) -> Grant {
         }
     }
     // Addresses that are named count before ranges, should both be there.
-    if spec.addresses.is_empty() && !spec.ranges.is_empty() {
-        match asking.pick(&spec.ranges) {
+    if addresses.is_empty() && !ranges.is_empty() {
+        match asking.pick(ranges) {
             Ok(ip) => grant.addresses.push(ip),
             Err(refusal) => grant.refused.push(refusal),
         }

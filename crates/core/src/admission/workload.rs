@@ -1,0 +1,487 @@
+//! Pods, and the templates that they are made from: whether what they ask for can be
+//! read, and whether it is what their author thinks.
+
+use serde_json::{Map, Value};
+
+use super::{Author, Finding, Verdict, Write, rollout, text};
+use crate::{
+    addr::IpSet,
+    config::AddressConfig,
+    ipam::{
+        args::{Args, shortened},
+        families::Families,
+        key::PoolName,
+        names,
+        owner::{App, AppKind},
+        policy::ReleasePolicy,
+        workload::{Scale, State, Unsupported, Workload},
+    },
+    vip::claim::{Claim, Fault},
+};
+
+/// A kind whose objects are pods or make some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A pod.
+    Pod,
+    /// A Deployment.
+    Deployment,
+    /// A `ReplicaSet`.
+    ReplicaSet,
+    /// A `StatefulSet`.
+    StatefulSet,
+    /// A `DaemonSet`.
+    DaemonSet,
+    /// A Job.
+    Job,
+    /// A `CronJob`.
+    CronJob,
+}
+
+/// What works, but maybe not as its author thinks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Risk {
+    /// The policy is none of those that there are, and counts as none.
+    #[error("{text:?} is neither immutable nor never, so the address goes with the pod")]
+    UnknownPolicy {
+        /// The text, shortened.
+        text: String,
+    },
+    /// A pool keeps its addresses, whatever the policy is.
+    #[error("a pod of a pool keeps its address as with never, so {policy} has no effect")]
+    PolicyOverruled {
+        /// The policy that is written.
+        policy: ReleasePolicy,
+    },
+    /// Annotations ask for something about an address, and nothing asks for one.
+    #[error(
+        "no regular container requests {resource}, so this has no effect",
+        resource = names::RESOURCE
+    )]
+    NotWanted,
+    /// Its pods cannot have the policy, and would wait for ever.
+    #[error(transparent)]
+    Unsupported(Unsupported),
+    /// Not every replica can have an address of the ranges.
+    #[error("list {list} has {addresses} addresses for {replicas} replicas")]
+    RangeTooSmall {
+        /// The number of the list, from 1.
+        list: usize,
+        /// How many addresses it has.
+        addresses: u128,
+        /// The wanted pods.
+        replicas: u32,
+    },
+    /// The ranges have no address that pods may get.
+    #[error("list {list} has no address of the configuration in it")]
+    RangeNotConfigured {
+        /// The number of the list, from 1.
+        list: usize,
+    },
+    /// Spares outside of the ranges count as well.
+    #[error(
+        "spares count against the limit of replicas × lists also when they are in none of these \
+         ranges: when you change ranges, release the old addresses"
+    )]
+    RangesWithPolicy,
+    /// Ranges say which addresses are wanted, and families do not count then.
+    #[error("request_ip_range is there, so families are not looked at")]
+    FamiliesIgnored,
+    /// The pod has no network of its own that an address could be on.
+    #[error("a pod with hostNetwork has no interface for the address")]
+    HostNetwork,
+    /// Who names the node does not ask the scheduler, nor floe.
+    #[error("a pod with nodeName is not scheduled, so it gets no address")]
+    NodeNamed,
+    /// An update waits or interrupts.
+    #[error(transparent)]
+    Rollout(rollout::Risk),
+}
+
+impl Risk {
+    /// The stable reason for warnings.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::UnknownPolicy { .. } => "UnknownReleasePolicy",
+            Self::PolicyOverruled { .. } => "PolicyOverruledByPool",
+            Self::NotWanted => "AddressNotWanted",
+            Self::Unsupported(unsupported) => unsupported.reason(),
+            Self::RangeTooSmall { .. } => "RangeTooSmall",
+            Self::RangeNotConfigured { .. } => "RangeNotConfigured",
+            Self::RangesWithPolicy => "RangesWithPolicy",
+            Self::FamiliesIgnored => "FamiliesIgnored",
+            Self::HostNetwork => "HostNetwork",
+            Self::NodeNamed => "NodeNamed",
+            Self::Rollout(risk) => risk.reason(),
+        }
+    }
+}
+
+/// Why somebody may not write what he writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("common.ipinfos is what a pod was given, which only floe writes: leave it as it is")]
+pub struct IpInfosForbidden;
+
+impl IpInfosForbidden {
+    /// The stable reason.
+    pub fn reason(self) -> &'static str {
+        "IpInfosForbidden"
+    }
+}
+
+impl Kind {
+    /// The kind of a resource, if its objects are pods or make some.
+    pub fn of(group: &str, resource: &str) -> Option<Self> {
+        Some(match (group, resource) {
+            ("", "pods") => Self::Pod,
+            ("apps", "deployments") => Self::Deployment,
+            ("apps", "replicasets") => Self::ReplicaSet,
+            ("apps", "statefulsets") => Self::StatefulSet,
+            ("apps", "daemonsets") => Self::DaemonSet,
+            ("batch", "jobs") => Self::Job,
+            ("batch", "cronjobs") => Self::CronJob,
+            _ => return None,
+        })
+    }
+
+    /// Where the pod is in an object.
+    fn pod(self) -> &'static str {
+        match self {
+            Self::Pod => "",
+            Self::CronJob => "/spec/jobTemplate/spec/template",
+            Self::Deployment
+            | Self::ReplicaSet
+            | Self::StatefulSet
+            | Self::DaemonSet
+            | Self::Job => "/spec/template",
+        }
+    }
+
+    /// What its pods belong to.
+    fn app(self) -> AppKind {
+        match self {
+            Self::Pod => AppKind::Bare,
+            Self::Deployment => AppKind::Deployment,
+            Self::ReplicaSet => AppKind::ReplicaSet,
+            Self::StatefulSet => AppKind::StatefulSet,
+            Self::DaemonSet => AppKind::DaemonSet,
+            Self::Job | Self::CronJob => AppKind::Job,
+        }
+    }
+
+    fn has_replicas(self) -> bool {
+        matches!(
+            self,
+            Self::Deployment | Self::ReplicaSet | Self::StatefulSet
+        )
+    }
+}
+
+/// Judges a pod or a workload. Without a configuration, what depends on it is not judged.
+pub fn judge(
+    kind: Kind,
+    write: Write<'_>,
+    author: Author,
+    config: Option<&AddressConfig>,
+) -> Verdict {
+    if write.is_farewell() {
+        return Verdict::default();
+    }
+    let subject = |object| Subject { kind, object };
+    let (subject, before, mut verdict) = match write {
+        Write::Delete(_) => return Verdict::default(),
+        Write::Create(object) => {
+            let subject = subject(object);
+            (subject, None, subject.judge(config, true))
+        }
+        Write::Update { new, old } => {
+            let (new, old) = (subject(new), subject(old));
+            let verdict = new.judge(config, false);
+            (
+                new,
+                old.result(),
+                verdict.forgive(&old.judge(config, false)),
+            )
+        }
+    };
+    if author == Author::Other && subject.result() != before {
+        let place = subject.pod().place(names::ARGS);
+        verdict.refuse(Finding::at(
+            place,
+            IpInfosForbidden.reason(),
+            IpInfosForbidden,
+        ));
+    }
+    verdict
+}
+
+/// Whether a pod with this specification wants an address: the resource is in the
+/// requests, or the limits that make requests, of a regular container.
+pub fn wants_address(spec: &Value) -> bool {
+    requested(&spec["containers"])
+}
+
+fn requested(containers: &Value) -> bool {
+    let containers = containers.as_array().into_iter().flatten();
+    containers.into_iter().any(|it| {
+        let has = |list| it["resources"][list].get(names::RESOURCE).is_some();
+        has("requests") || has("limits")
+    })
+}
+
+/// A pod, or an object that makes some.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    kind: Kind,
+    object: &'a Value,
+}
+
+/// The annotations of an object or of its template, and where they are.
+#[derive(Clone, Copy)]
+struct Annotations<'a> {
+    all: Option<&'a Map<String, Value>>,
+    /// The pointer of whatever has them.
+    of: &'static str,
+}
+
+impl<'a> Annotations<'a> {
+    fn read(object: &'a Value, of: &'static str) -> Self {
+        let all = object.pointer(&format!("{of}/metadata/annotations"));
+        let all = all.and_then(Value::as_object);
+        Self { all, of }
+    }
+
+    fn get(&self, name: &str) -> Option<&'a str> {
+        self.all?.get(name)?.as_str()
+    }
+
+    fn place(&self, name: &str) -> String {
+        let path = format!("{}/metadata/annotations", self.of);
+        let path = path.trim_start_matches('/').replace('/', ".");
+        format!("{path}[{name}]")
+    }
+}
+
+impl<'a> Subject<'a> {
+    fn pod(self) -> Annotations<'a> {
+        Annotations::read(self.object, self.kind.pod())
+    }
+
+    fn pod_spec(self) -> &'a Value {
+        let spec = self.object.pointer(&format!("{}/spec", self.kind.pod()));
+        spec.unwrap_or(&Value::Null)
+    }
+
+    /// The addresses that an annotation claims to be given.
+    fn result(self) -> Option<String> {
+        let args = Args::parse(self.pod().get(names::ARGS)).ok()?;
+        args.claim().map(str::to_owned)
+    }
+
+    fn judge(self, config: Option<&AddressConfig>, is_new: bool) -> Verdict {
+        let mut verdict = Verdict::default();
+        let pod = self.pod();
+        self.shared(pod, &mut verdict);
+        if self.kind != Kind::Pod {
+            self.shared(Annotations::read(self.object, ""), &mut verdict);
+        }
+
+        let args = Args::parse(pod.get(names::ARGS));
+        let families = Families::from_annotation(pod.get(names::FAMILIES));
+        let pool = PoolName::from_annotation(pod.get(names::POOL));
+        let mut refuse = |name, reason, text: String| {
+            verdict.refuse(Finding::at(pod.place(name), reason, text));
+        };
+        if let Err(error) = &args {
+            refuse(names::ARGS, error.reason(), error.to_string());
+        }
+        if let Err(error) = &families {
+            refuse(names::FAMILIES, error.reason(), error.to_string());
+        }
+        if let Err(error) = &pool {
+            refuse(names::POOL, error.reason(), error.to_string());
+        }
+        let wishes = Wishes {
+            args: args.unwrap_or_default(),
+            has_families: families.ok().flatten().is_some(),
+            policy: pod.get(names::RELEASE_POLICY),
+            pool: pod.get(names::POOL).filter(|name| !name.is_empty()),
+        };
+        for (place, risk) in self.risks(&wishes, config, is_new) {
+            verdict.warn(Finding::at(place, risk.reason(), risk));
+        }
+        verdict
+    }
+
+    /// Addresses that are shared. Pods of a workload are not stopped by what is wrong: their
+    /// workload may be older than floe.
+    fn shared(self, annotations: Annotations<'_>, verdict: &mut Verdict) {
+        let claim = Claim::of(|name| annotations.get(name));
+        for problem in claim.problems {
+            let place = annotations.place(problem.annotation);
+            let finding = Finding::at(place, problem.reason(), &problem.fault);
+            let harmless = matches!(problem.fault, Fault::Twice { .. });
+            if harmless || self.is_made() {
+                verdict.warn(finding);
+            } else {
+                verdict.refuse(finding);
+            }
+        }
+    }
+
+    /// Whether something else has made it.
+    fn is_made(self) -> bool {
+        let owners = self.object.pointer("/metadata/ownerReferences");
+        let mut owners = owners.and_then(Value::as_array).into_iter().flatten();
+        owners.any(|owner| owner["controller"] == true)
+    }
+
+    fn risks(
+        self,
+        wishes: &Wishes<'_>,
+        config: Option<&AddressConfig>,
+        is_new: bool,
+    ) -> Vec<(String, Risk)> {
+        let pod = self.pod();
+        let mut risks = Vec::new();
+        if !wants_address(self.pod_spec()) {
+            let asking = [
+                (names::RELEASE_POLICY, wishes.policy.is_some()),
+                (names::POOL, wishes.pool.is_some()),
+                (names::FAMILIES, wishes.has_families),
+                (names::ARGS, !wishes.args.ranges().is_empty()),
+            ];
+            let asking = asking.into_iter().find(|(_, is)| *is);
+            let place = asking.map(|(name, _)| pod.place(name));
+            risks.extend(place.map(|place| (place, Risk::NotWanted)));
+            return risks;
+        }
+        let policy = ReleasePolicy::from_annotations(wishes.policy, wishes.pool);
+        let at = |name| pod.place(name);
+        if let Some(risk) = wishes.odd_policy() {
+            risks.push((at(names::RELEASE_POLICY), risk));
+        }
+        if wishes.has_families && !wishes.args.ranges().is_empty() {
+            risks.push((at(names::FAMILIES), Risk::FamiliesIgnored));
+        }
+        if let Some(unsupported) = self.unsupported(policy) {
+            let name = if wishes.pool.is_some() {
+                names::POOL
+            } else {
+                names::RELEASE_POLICY
+            };
+            risks.push((at(name), Risk::Unsupported(unsupported)));
+        }
+        let ranges = self.ranges(wishes, policy, config);
+        risks.extend(ranges.into_iter().map(|risk| (at(names::ARGS), risk)));
+        let spec = self.kind.pod().trim_start_matches('/').replace('/', ".");
+        let spec = format!("{spec}.spec").trim_start_matches('.').to_owned();
+        if self.pod_spec()["hostNetwork"] == true {
+            risks.push((format!("{spec}.hostNetwork"), Risk::HostNetwork));
+        }
+        let named = !text(self.pod_spec(), "/nodeName").is_empty();
+        if named && (is_new || self.kind != Kind::Pod) {
+            risks.push((format!("{spec}.nodeName"), Risk::NodeNamed));
+        }
+        if self.kind == Kind::Deployment && policy.keeps() {
+            let risk = rollout::risk(&self.object["spec"]);
+            risks.extend(risk.map(|it| ("spec.strategy".to_owned(), Risk::Rollout(it))));
+        }
+        risks
+    }
+
+    /// Why its pods cannot have the policy. What a pod belongs to that something has made
+    /// is not known here.
+    fn unsupported(self, policy: ReleasePolicy) -> Option<Unsupported> {
+        if self.kind == Kind::Pod && self.is_made() {
+            return None;
+        }
+        let name = text(self.object, "/metadata/name");
+        let workload = Workload {
+            app: App {
+                kind: self.kind.app(),
+                namespace: text(self.object, "/metadata/namespace").to_owned(),
+                name: name.to_owned(),
+            },
+            scale: Scale::No,
+            state: State::Exists {
+                replicas: None,
+                first_ordinal: 0,
+            },
+        };
+        let pod = match self.kind {
+            // The API server adds something to a name that it shall complete.
+            Kind::Pod if name.is_empty() => {
+                format!("{}*", text(self.object, "/metadata/generateName"))
+            }
+            Kind::Pod => name.to_owned(),
+            Kind::Deployment
+            | Kind::ReplicaSet
+            | Kind::StatefulSet
+            | Kind::DaemonSet
+            | Kind::Job
+            | Kind::CronJob => format!("{name}-*"),
+        };
+        workload.supports(policy, &pod).err()
+    }
+
+    fn ranges(
+        self,
+        wishes: &Wishes<'_>,
+        policy: ReleasePolicy,
+        config: Option<&AddressConfig>,
+    ) -> Vec<Risk> {
+        let mut risks = Vec::new();
+        let replicas = self.object["spec"]["replicas"].as_u64().unwrap_or(1);
+        let replicas = u32::try_from(replicas).unwrap_or(u32::MAX);
+        for (list, ranges) in (1..).zip(wishes.args.ranges()) {
+            let set: IpSet = ranges.iter().copied().collect();
+            let addresses = set.len();
+            if self.kind.has_replicas() && addresses < u128::from(replicas) {
+                risks.push(Risk::RangeTooSmall {
+                    list,
+                    addresses,
+                    replicas,
+                });
+            }
+            let knows = |config: &AddressConfig| {
+                let mut entries = config.entries().iter();
+                entries.any(|entry| entry.addresses().overlaps(&set))
+            };
+            if config.is_some_and(|config| !knows(config)) {
+                risks.push(Risk::RangeNotConfigured { list });
+            }
+        }
+        let shares = self.kind.app().shares_spares();
+        if shares && policy.keeps() && !wishes.args.ranges().is_empty() {
+            risks.push(Risk::RangesWithPolicy);
+        }
+        risks
+    }
+}
+
+/// What the annotations of a pod ask for, as far as they can be read.
+struct Wishes<'a> {
+    args: Args,
+    has_families: bool,
+    policy: Option<&'a str>,
+    pool: Option<&'a str>,
+}
+
+impl Wishes<'_> {
+    fn odd_policy(&self) -> Option<Risk> {
+        let written = self.policy.filter(|text| !text.is_empty())?;
+        match ReleasePolicy::from_annotations(Some(written), None) {
+            ReleasePolicy::OnDelete => Some(Risk::UnknownPolicy {
+                text: shortened(written),
+            }),
+            policy @ ReleasePolicy::Immutable if self.pool.is_some() => {
+                Some(Risk::PolicyOverruled { policy })
+            }
+            ReleasePolicy::Immutable | ReleasePolicy::Never => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
