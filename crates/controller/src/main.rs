@@ -44,6 +44,7 @@ mod reclaim;
 mod records;
 mod report;
 mod rest;
+mod rollouts;
 mod run;
 mod store;
 mod transport;

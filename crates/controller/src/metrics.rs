@@ -26,10 +26,12 @@ use crate::{addresses::Outcome, definitions, leader::Standing, store::Store};
 mod admission;
 mod books;
 mod nodepools;
+mod rollouts;
 mod vips;
 
 pub use admission::Admission;
 pub use nodepools::{IpFigures, NodePools, PoolFigures, RecordFigures};
+pub use rollouts::Rollouts;
 pub use vips::Vips;
 
 /// One label.
@@ -70,6 +72,7 @@ pub struct Metrics {
     api_calls: Family<[(&'static str, String); 3], Counter>,
     api_refusals: Family<Word, Counter>,
     admission: Admission,
+    rollouts: Rollouts,
     vips: Vips,
     node_pools: NodePools,
 }
@@ -101,6 +104,7 @@ impl Default for Metrics {
             api_calls: Family::default(),
             api_refusals: Family::default(),
             admission: Admission::default(),
+            rollouts: Rollouts::default(),
             vips: Vips::default(),
             node_pools: NodePools::default(),
         }
@@ -236,6 +240,11 @@ impl Metrics {
         &self.admission
     }
 
+    /// The figures about rolling updates that need addresses.
+    pub fn rollouts(&self) -> &Rollouts {
+        &self.rollouts
+    }
+
     /// The figures about shared addresses.
     pub fn vips(&self) -> &Vips {
         &self.vips
@@ -296,6 +305,7 @@ impl Metrics {
         );
         self.register_scheduling(&mut registry);
         self.admission.register(&mut registry);
+        self.rollouts.register(&mut registry);
         self.vips.register(&mut registry);
         self.node_pools.register(&mut registry);
         registry.register_collector(Box::new(books::Collector { store, standing }));

@@ -14,7 +14,7 @@ use floe_core::{
         patch::{Gated, has_gate},
     },
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::slim::{self, Condition, PodObject};
 
@@ -54,6 +54,8 @@ pub struct Pod {
     pub phase_text: &'static str,
     /// The addresses that its status shows.
     pub addresses: Vec<IpAddr>,
+    /// Since when it is ready; `None` if it is not.
+    pub ready_since: Option<Timestamp>,
     /// The scheduling gate at which it waits for its addresses, as long as it does.
     pub gate: Option<Arc<Gate>>,
     /// Whether the scheduler says that no node will do for now.
@@ -123,6 +125,10 @@ impl From<PodObject> for Pod {
                 addresses.push(address);
             }
         }
+        let ready = status.conditions.iter().find(|it| it.sort == "Ready");
+        let ready = ready.filter(|it| it.status == "True");
+        // Without a time of its own it is as old as can be.
+        let ready_since = ready.map(|it| it.since.as_ref().map_or(Timestamp::MIN, |it| it.0));
         Self {
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
@@ -169,6 +175,7 @@ impl From<PodObject> for Pod {
                 reason: it.reason.clone(),
                 message: it.message.clone(),
             }),
+            ready_since,
         }
     }
 }
@@ -185,6 +192,16 @@ impl Pod {
             && self.families == other.families
             && self.pool == other.pool
             && self.release_policy == other.release_policy
+    }
+
+    /// Whether it serves, and has for so many seconds. Compat: as the controllers of
+    /// Kubernetes count.
+    pub fn is_available(&self, seconds: u32, now: Timestamp) -> bool {
+        let long_enough = |since: Timestamp| {
+            let enough = since.saturating_add(SignedDuration::from_secs(i64::from(seconds)));
+            seconds == 0 || enough.is_ok_and(|enough| enough <= now)
+        };
+        !self.terminating && self.ready_since.is_some_and(long_enough)
     }
 
     /// Whether two states differ in anything but their version.

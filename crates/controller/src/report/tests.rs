@@ -28,6 +28,7 @@ fn pod(version: &str) -> Pod {
         gate: None,
         unschedulable: false,
         assigned: None,
+        ready_since: None,
     }
 }
 
