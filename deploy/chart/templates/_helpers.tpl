@@ -25,6 +25,9 @@ settings of the controller become flags here.
 {{- if not .nodePools }}
 - --node-pools=false
 {{- end }}
+{{- if ne .scheduling "extender" }}
+- --scheduling={{ .scheduling }}
+{{- end }}
 {{- if ne .api.auth "kubernetes" }}
 - --api-auth={{ .api.auth }}
 {{- end }}
