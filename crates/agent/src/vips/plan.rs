@@ -155,7 +155,7 @@ pub enum Unreachable {
     /// The link of the pod that has it has no subnet with it.
     #[error("no interface of the pod has a subnet with the address: neighbours do not ask for it")]
     NoInterfaceInPod,
-    /// The same, and this node has announced it before.
+    /// No link has a subnet with it any more, and this node has announced it before.
     #[error("the interface on which the address was announced is lost: reachable from inside only")]
     LinkLost,
 }

@@ -28,6 +28,7 @@ pub fn node_of(lease: &Lease) -> Option<&str> {
 
 /// Whether somebody vouches that a node does not run.
 pub fn is_out_of_service(node: &Node) -> bool {
-    let taints = node.spec.iter().flat_map(|it| it.taints.iter().flatten());
-    taints.into_iter().any(|taint| taint.key == OUT_OF_SERVICE)
+    let taints = node.spec.as_ref().and_then(|it| it.taints.as_ref());
+    let mut taints = taints.into_iter().flatten();
+    taints.any(|taint| taint.key == OUT_OF_SERVICE)
 }

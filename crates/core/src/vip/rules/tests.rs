@@ -116,6 +116,7 @@ fn connections_of_what_came_went_or_changed_are_forgotten_and_no_others() {
     assert_eq!(earlier.changed_since(&rules), expected);
     // What leaves with another address.
     let mut rules = full();
+    rules.egress.clear();
     rules.leave_as(ip("10.244.1.5"), ip("10.9.0.101")).unwrap();
     let expected = BTreeSet::from([ip("10.9.0.100"), ip("10.9.0.101")]);
     assert_eq!(rules.changed_since(&earlier), expected);

@@ -1,4 +1,4 @@
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use floe_core::announce::Mac;
 
@@ -30,19 +30,16 @@ fn lent(name: &str, netns: PathBuf, until: Duration) -> Lent {
     }
 }
 
-/// A namespace that nobody can enter, since it is a file.
-fn broken() -> (PathBuf, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("netns");
-    fs::write(&path, "").unwrap();
-    (path, folder)
+/// One that is never changed: the host's own.
+fn broken() -> PathBuf {
+    "/proc/self/ns/net".into()
 }
 
 #[test]
 fn what_cannot_be_taken_back_concerns_its_object_only_and_only_for_its_time() {
-    let (path, _folder) = broken();
+    let path = broken();
     let later = boottime::now() + Duration::from_mins(1);
-    let gone = path.with_file_name("gone");
+    let gone = PathBuf::from("/proc/self/ns/gone");
     let mut loans = Loans(vec![
         lent("stuck", path.clone(), later),
         lent("gone", gone, later),
@@ -62,8 +59,7 @@ fn what_cannot_be_taken_back_concerns_its_object_only_and_only_for_its_time() {
 
 #[test]
 fn a_pod_that_gets_nothing_is_named_and_what_failed_is_taken_back_later() {
-    let (path, _folder) = broken();
-    let wanted = [lent("stuck", path, Duration::ZERO).loan];
+    let wanted = [lent("stuck", broken(), Duration::ZERO).loan];
     let deadline = Deadline::default();
     deadline.set(boottime::now() + Duration::from_mins(1));
     let mut loans = Loans::default();
