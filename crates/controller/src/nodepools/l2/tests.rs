@@ -74,8 +74,9 @@ async fn an_address_is_an_object_that_names_the_node_first_and_then_the_others()
     scene
         .until(|it| nodes(it) == json!(["n2", "n1", "n3"]))
         .await;
-    // One that is gone may not.
+    // One that is gone may not; nobody looks sooner than after a minute.
     scene.server.delete(NODES, "n1");
+    pass(60).await;
     scene.until(|it| nodes(it) == json!(["n2", "n3"])).await;
     // What the pool lists no more ends.
     scene.server.put(POOLS, pool(&[B]));
