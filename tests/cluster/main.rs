@@ -16,6 +16,7 @@ mod api_seeds;
 mod api_server;
 mod attached;
 mod bad_input;
+mod chart;
 mod cli;
 mod connectivity;
 mod controller;
