@@ -17,6 +17,7 @@ mod api_seeds;
 mod api_server;
 mod attached;
 mod bad_input;
+mod chart;
 mod cli;
 mod connectivity;
 mod controller;

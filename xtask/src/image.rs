@@ -49,6 +49,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
+    /// Take programs from this folder instead of building them
+    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    programs: Option<PathBuf>,
+
     /// Build everything a second time, from nothing, and fail if another image comes out
     #[arg(long)]
     check: bool,
@@ -99,8 +103,15 @@ pub fn run(args: &Args) -> Result<()> {
     let out = args.out.clone();
     let out = out.unwrap_or_else(|| workspace().join("target/images"));
     let debian = Debian::refresh().context("cannot get Debian's packages")?;
-    let target = workspace().join("target/image-build");
-    let images = make(parts, args, &debian, &target)?;
+    let images = match &args.programs {
+        Some(folder) => assemble(parts, args, &debian, folder)?,
+        None => make(
+            parts,
+            args,
+            &debian,
+            &workspace().join("target/image-build"),
+        )?,
+    };
     if args.check {
         check(parts, args, &debian, &images)?;
     }
@@ -140,6 +151,7 @@ impl Made {
     }
 }
 
+/// Builds the programs below `target`, and makes images of them.
 fn make(parts: &[Part], args: &Args, debian: &Debian, target: &Path) -> Result<Vec<Made>> {
     let commit = commit();
     for part in parts {
@@ -148,6 +160,12 @@ fn make(parts: &[Part], args: &Args, debian: &Debian, target: &Path) -> Result<V
             Step::run(title, || build(package, target, commit.as_deref()))?;
         }
     }
+    assemble(parts, args, debian, &target.join("release"))
+}
+
+/// Makes images of the programs in a folder.
+fn assemble(parts: &[Part], args: &Args, debian: &Debian, programs: &Path) -> Result<Vec<Made>> {
+    let commit = commit();
     let checksums = crates::checksums(&fs::read_to_string(workspace().join("Cargo.lock"))?);
     let distribution = distribution(&fs::read_to_string("/etc/os-release").unwrap_or_default());
     let mut images = Vec::new();
@@ -156,7 +174,7 @@ fn make(parts: &[Part], args: &Args, debian: &Debian, target: &Path) -> Result<V
         let Product {
             mut image,
             packages,
-        } = part.product(debian, &target.join("release"))?;
+        } = part.product(debian, programs)?;
         image
             .label(
                 "org.opencontainers.image.title",
