@@ -60,9 +60,8 @@ struct Review {
 }
 
 /// What the API server asks.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 pub struct Question {
     uid: String,
     resource: Resource,

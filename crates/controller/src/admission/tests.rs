@@ -250,7 +250,7 @@ async fn bodies_that_are_no_reviews_get_clear_errors() {
     for (body, status, reason) in [
         ("", 400, "MalformedBody"),
         ("{", 400, "MalformedBody"),
-        ("[]", 400, "MalformedBody"),
+        ("[]", 400, "UnsupportedReview"),
         ("7", 400, "MalformedBody"),
         ("\u{0}", 400, "MalformedBody"),
         (&*empty, 400, "MalformedBody"),

@@ -209,9 +209,10 @@ fn what_was_wrong_before_hinders_no_update() {
 fn policies_that_a_workload_cannot_have_are_told() {
     let of = |kind, policy: &str| {
         let annotations = json!({ names::RELEASE_POLICY: policy });
-        let object = match kind {
-            Kind::Pod => pod(&annotations),
-            _ => workload(4, &annotations),
+        let object = if kind == Kind::Pod {
+            pod(&annotations)
+        } else {
+            workload(4, &annotations)
         };
         warnings(&created(kind, &object))
     };
