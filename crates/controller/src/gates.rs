@@ -272,7 +272,14 @@ impl Gatekeeper {
                 debug!(reason, pod = pod.name, namespace = pod.namespace, %error, "will look again");
                 return Some(());
             }
-            _ => true,
+            BindError::NotWanted
+            | BindError::AlreadyBound { .. }
+            | BindError::NodeUnreadable { .. }
+            | BindError::Write(_)
+            | BindError::Cloud { .. }
+            | BindError::Binding { .. }
+            | BindError::Gate { .. }
+            | BindError::Aborted => true,
         };
         self.binder.reporter.waits(pod, reason, error);
         self.say(pod, false, reason, error.to_string()).await;
