@@ -194,7 +194,7 @@ impl Gatekeeper {
             if is_gates {
                 term.unplaced.note(pod, now);
             }
-            is_gates && self.binder.is_unplaced(pod)
+            is_gates && (self.binder.is_unplaced(pod) || still_waits(pod))
         };
         if has_work {
             let name = (pod.namespace.clone(), pod.name.clone());
@@ -222,12 +222,7 @@ impl Gatekeeper {
             return None;
         }
         if pod.gate.is_none() {
-            let error = self.binder.place(&pod).await.err()?;
-            if !matches!(error, BindError::Write(_)) {
-                self.binder.reporter.waits(&pod, error.reason(), &error);
-            }
-            debug!(reason = error.reason(), namespace, pod = name, %error, "will look again");
-            return Some(());
+            return self.follow(&pod).await;
         }
         if opened.has(&pod.uid) {
             return None;
@@ -241,13 +236,25 @@ impl Gatekeeper {
             Ok(()) => {
                 opened.note(&pod.uid);
                 self.binder.waiting.leave(&pod.uid);
-                if pod.assigned.is_some() {
-                    self.say(&pod, true, "AddressAssigned", String::new()).await;
-                }
                 None
             }
             Err(error) => self.refused(&pod, &error).await,
         }
+    }
+
+    /// Does what is left to do for a pod that was let through; whether that has to be
+    /// done again.
+    async fn follow(&self, pod: &Pod) -> Option<()> {
+        if still_waits(pod) {
+            self.say(pod, true, "AddressAssigned", String::new()).await;
+        }
+        let error = self.binder.place(pod).await.err()?;
+        let reason = error.reason();
+        if !matches!(error, BindError::Write(_)) {
+            self.binder.reporter.waits(pod, reason, &error);
+        }
+        debug!(reason, namespace = pod.namespace, pod = pod.name, %error, "will look again");
+        Some(())
     }
 
     /// Tells why a pod waits; whether it is tried again by itself.
@@ -265,7 +272,14 @@ impl Gatekeeper {
                 debug!(reason, pod = pod.name, namespace = pod.namespace, %error, "will look again");
                 return Some(());
             }
-            _ => true,
+            BindError::NotWanted
+            | BindError::AlreadyBound { .. }
+            | BindError::NodeUnreadable { .. }
+            | BindError::Write(_)
+            | BindError::Cloud { .. }
+            | BindError::Binding { .. }
+            | BindError::Gate { .. }
+            | BindError::Aborted => true,
         };
         self.binder.reporter.waits(pod, reason, error);
         self.say(pod, false, reason, error.to_string()).await;
@@ -280,6 +294,13 @@ impl Gatekeeper {
         };
         condition::write(&self.binder.client, pod, &says).await;
     }
+}
+
+/// Whether a pod that has its addresses still says that it waits for them.
+fn still_waits(pod: &Pod) -> bool {
+    let says_so = pod.assigned.as_ref().is_some_and(|it| !it.holds);
+    let has_some = || pod.claimed().is_ok_and(|claimed| !claimed.is_empty());
+    says_so && pod.gate.is_none() && !pod.terminating && has_some()
 }
 
 /// Whether a change of a pod matters here: of one at the gate, more than what it says

@@ -38,6 +38,9 @@ const PARALLEL: usize = 8;
 /// The time between two looks at all nodes.
 const PACE: Duration = Duration::from_mins(1);
 
+/// One change comes with another, and most are this process's own.
+const MOMENT: Duration = Duration::from_millis(100);
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -107,7 +110,7 @@ impl NodeKeeper {
             tokio::select! {
                 change = changes.recv() => match change {
                     Ok(Change::Node(name) | Change::NodeLooks(name)) => {
-                        queue.add(name, (), Instant::now());
+                        queue.add(name, (), Instant::now() + MOMENT);
                     }
                     Ok(Change::Relisted) | Err(RecvError::Lagged(_)) => next_look = Instant::now(),
                     Ok(_) | Err(RecvError::Closed) => {}

@@ -26,7 +26,7 @@ use crate::{
         claimant::Claimant,
         filter::{Offer, filter},
         refusal::Refusal,
-        score::{free_addresses, score},
+        score::score,
     },
 };
 
@@ -105,10 +105,8 @@ fn best_subnet(ledger: &Ledger, claimant: &Claimant, fitting: &[Offer<'_>]) -> O
         *nodes += 1;
     }
     let rank = |(subnet, (score, nodes)): &(IpNet, (u8, u128))| {
-        let free = free_addresses(ledger, claimant, *subnet);
-        let used = usable(ledger.topology(), *subnet).saturating_sub(free);
         // In thousandths, so that few on many nodes are told apart.
-        let crowd = used.saturating_mul(1000) / nodes;
+        let crowd = used(ledger, *subnet).saturating_mul(1000) / nodes;
         (Reverse(*score), crowd, *subnet)
     };
     let best = sites.into_iter().min_by_key(rank);
@@ -141,6 +139,17 @@ pub fn quantity(mut amount: u64) -> String {
         (amount, suffix) = (amount / 1000, next);
     }
     format!("{amount}{suffix}")
+}
+
+/// How many of the addresses that nodes of a subnet can carry are not free.
+fn used(ledger: &Ledger, subnet: IpNet) -> u128 {
+    let topology = ledger.topology();
+    let entries = topology.entries_of(subnet).iter();
+    let used = entries.map(|entry| {
+        let all = topology.entry(*entry).addresses().len();
+        all.saturating_sub(ledger.free_count(*entry))
+    });
+    used.fold(0, u128::saturating_add)
 }
 
 /// All addresses that nodes of a subnet can carry.

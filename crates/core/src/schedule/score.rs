@@ -62,7 +62,7 @@ fn scores(
 }
 
 /// How many free addresses there are for the wish that has the fewest.
-pub(super) fn free_addresses(ledger: &Ledger, claimant: &Claimant, subnet: IpNet) -> u128 {
+fn free_addresses(ledger: &Ledger, claimant: &Claimant, subnet: IpNet) -> u128 {
     let entries = ledger.topology().entries_of(subnet);
     let of_wish = |wish: &Wish| {
         let usable = entries.iter().filter(|entry| match wish {

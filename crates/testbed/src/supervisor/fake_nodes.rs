@@ -177,7 +177,8 @@ async fn run_pod(client: &Client, pod: &Pod) -> Result<(), kube::Error> {
         pods.delete(&name, &at_once).await.map(drop)
     } else if phase == Some("Pending") {
         let status = json!({ "metadata": { "uid": pod.uid() }, "status": running(pod, number) });
-        pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
+        // As of a kubelet: conditions of others stay.
+        pods.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status))
             .await
             .map(drop)
     } else if phase == Some("Running") && is_unready(pod) && !is_broken(pod) {
