@@ -180,9 +180,11 @@ impl Rollouts {
                 let name = (app.namespace.clone(), app.name.clone());
                 memory.knows(&name).then_some(name)
             }
-            Change::Workload(_) | Change::Node(_) | Change::NodeReadiness(_) | Change::Relisted => {
-                None
-            }
+            Change::Workload(_)
+            | Change::Node(_)
+            | Change::NodeLooks(_)
+            | Change::NodeReadiness(_)
+            | Change::Relisted => None,
         }
     }
 

@@ -54,6 +54,7 @@ fn a_pod_is_read() {
         phase: Phase::Running,
         phase_text: "Running",
         addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
+        ready_since: None,
         gate: None,
         unschedulable: false,
         assigned: None,
