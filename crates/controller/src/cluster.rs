@@ -25,7 +25,7 @@ pub use self::{
     ask::is_name,
     builtin::Sort,
     crowd::{Asks, Herd, Member},
-    deployments::{Deployment, Updates},
+    deployments::Deployment,
     feed::{Feeds, feed},
     nodes::Node,
     pod::{Phase, Pod},
