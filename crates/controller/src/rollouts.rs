@@ -122,10 +122,10 @@ impl Rollouts {
             let wake = due.map_or(next_look, |due| due.min(next_look));
             tokio::select! {
                 pods = self.waiting.stood_still() => {
-                    self.add(&mut queue, self.deployments_of(pods));
+                    add(&mut queue, self.deployments_of(pods));
                 }
                 change = changes.recv() => match change {
-                    Ok(change) => self.add(&mut queue, self.concerned(&change, &memory)),
+                    Ok(change) => add(&mut queue, self.concerned(&change, &memory)),
                     Err(RecvError::Lagged(_)) => next_look = Instant::now(),
                     Err(RecvError::Closed) => {}
                 },
@@ -144,17 +144,11 @@ impl Rollouts {
         }
     }
 
-    fn add(&self, queue: &mut Queue<Name, ()>, names: impl IntoIterator<Item = Name>) {
-        for name in names {
-            queue.add(name, (), Instant::now());
-        }
-    }
-
     /// All Deployments of which a pod waits, and those of which one did.
     fn look_at_all(&self, queue: &mut Queue<Name, ()>, memory: &Memory) {
         let mut names = self.deployments_of(self.waiting.sharing());
         names.extend(memory.known());
-        self.add(queue, names);
+        add(queue, names);
     }
 
     fn deployments_of(&self, pods: BTreeSet<(String, String)>) -> BTreeSet<Name> {
@@ -270,5 +264,11 @@ impl Rollouts {
             }
             Some(_) | None => self.waits(name, scene, pod, why, memory),
         }
+    }
+}
+
+fn add(queue: &mut Queue<Name, ()>, names: impl IntoIterator<Item = Name>) {
+    for name in names {
+        queue.add(name, (), Instant::now());
     }
 }

@@ -85,22 +85,22 @@ impl Rollouts {
                 return Outcome::Refused(Refused::Other(why));
             }
         };
-        match &error {
-            Error::Api(status) if matches!(status.code, 404 | 409) => Outcome::Gone,
-            Error::Api(status) if status.code == 429 && is_of_budget(status) => {
-                Outcome::Refused(Refused::Budget(words(status)))
+        if let Error::Api(status) = &error {
+            if matches!(status.code, 404 | 409) {
+                return Outcome::Gone;
             }
-            error => Outcome::Refused(Refused::Other(logs::with_causes(error))),
+            if status.code == 429 && is_of_budget(status) {
+                return Outcome::Refused(Refused::Budget(words(status)));
+            }
         }
+        Outcome::Refused(Refused::Other(logs::with_causes(&error)))
     }
 }
 
 /// The same code also means that the API server has too much to do.
 fn is_of_budget(status: &kube::core::Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .into_iter()
-        .any(|cause| cause.reason == "DisruptionBudget")
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "DisruptionBudget")
 }
 
 /// What the budget says, which is more than that there is one.

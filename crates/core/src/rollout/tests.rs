@@ -169,9 +169,11 @@ fn who_lets_pods_be_missing_takes_available_ones_away_itself() {
 fn only_what_ends_by_itself_is_passing() {
     let passing = ["a1 a1 w2", "a1 a1 l1 w2", "a1 a1 u2 w2"];
     let lasting = ["x1 x1 w2", "n1 n1 w2"];
-    let is_passing = |pods| match decide(&picture(3, 2, pods)) {
-        Step::Wait { why, .. } => why.is_passing(),
-        step => panic!("{step:?}"),
+    let is_passing = |pods| {
+        let Step::Wait { why, .. } = decide(&picture(3, 2, pods)) else {
+            panic!("{pods}: somebody goes");
+        };
+        why.is_passing()
     };
     assert!(passing.into_iter().all(is_passing));
     assert!(!lasting.into_iter().any(is_passing));
