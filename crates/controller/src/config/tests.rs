@@ -80,22 +80,6 @@ fn every_flag_changes_its_setting() {
             },
         ),
         (&["--kubeconfig="], defaults()),
-        (&["--scheduling=extender"], defaults()),
-        (
-            &[
-                "--scheduling=gates",
-                "--eni-ip-capacity=30",
-                "--gates-unschedulable-timeout=90s",
-            ],
-            Config {
-                scheduling: SchedulingSettings {
-                    mode: Scheduling::Gates,
-                    capacity: Some(30),
-                    patience: seconds(90),
-                },
-                ..defaults()
-            },
-        ),
         (
             // Naming the default is naming it.
             &["--config=/etc/galaxy/galaxy-ipam.json"],
@@ -447,5 +431,32 @@ fn every_flag_has_help_and_a_variable_of_the_same_name() {
             Some(variable.as_str())
         );
         assert!(arg.get_help().is_some(), "{long}");
+    }
+}
+
+#[test]
+fn pods_are_scheduled_on_one_of_two_ways() {
+    assert_eq!(parse(&["--scheduling=extender"]).unwrap(), defaults());
+    let gates = parse(&[
+        "--scheduling=gates",
+        "--eni-ip-capacity=30",
+        "--gates-unschedulable-timeout=90s",
+    ]);
+    let scheduling = SchedulingSettings {
+        mode: Scheduling::Gates,
+        capacity: Some(30),
+        patience: Duration::from_secs(90),
+    };
+    let expected = Config {
+        scheduling,
+        ..defaults()
+    };
+    assert_eq!(gates.unwrap(), expected);
+    for bad in [
+        "--scheduling=both",
+        "--eni-ip-capacity=-1",
+        "--gates-unschedulable-timeout=soon",
+    ] {
+        assert!(parse(&[bad]).is_err(), "{bad}");
     }
 }
