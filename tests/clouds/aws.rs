@@ -330,6 +330,13 @@ async fn a_service_account_takes_a_role() {
         "AWS_WEB_IDENTITY_TOKEN_FILE" => Some(token.path().display().to_string()),
         _ => None,
     };
+    // Moto loads a service when it is first asked for, which may take longer than the client waits.
+    for (service, action) in [
+        ("sts", "get_caller_identity"),
+        ("ec2", "describe_addresses"),
+    ] {
+        aws.call(service, action, &json!({})).unwrap();
+    }
     let client = aws::from_environment(&environment).unwrap().unwrap();
     assert_eq!(client.list().await.unwrap(), []);
 }

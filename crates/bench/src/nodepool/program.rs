@@ -116,7 +116,7 @@ fn end_of(log: &Path) -> String {
 /// Waits until nothing is asked for a while: nodes are still annotated when all addresses
 /// are active.
 async fn settle(server: &Mock) -> Result<()> {
-    let deadline = Instant::now() + LIMIT;
+    let deadline = Instant::now() + LIMIT * 5;
     // Whether the API server is there is asked all the time.
     let asked = || {
         let state = server.state();
