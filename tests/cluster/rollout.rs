@@ -1,38 +1,39 @@
-//! A rolling update where new pods wait for the addresses of old ones. By the
-//! default strategy a Deployment of up to three replicas takes no old pod away
-//! before a new one runs, so somebody has to: then floe hands the address over.
+//! Rolling updates where new pods wait for the addresses of old ones. By the default
+//! strategy a Deployment of up to three replicas takes no old pod away before a new one
+//! runs, so floe does, and hands the address over.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use floe_testbed::cluster::namespace::{TestNamespace, is_ready};
 use floe_testbed::cluster::wait;
+use floe_testbed::supervisor::fake_nodes::BROKEN;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::LIMIT;
-use crate::holdings::{POLICY, addresses, holds, ip, refused, set};
+use crate::holdings::{POLICY, POOL, addresses, forget, holds, ip, refused, set, told};
 use crate::racks;
+
+const ROLLOUT: &str = "floe.dev/rollout";
 
 #[tokio::test]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
-async fn a_rolling_update_goes_on_with_each_old_pod_that_is_deleted_and_no_address_changes()
--> Result<()> {
+async fn whoever_wants_to_wait_goes_on_with_each_old_pod_that_somebody_deletes() -> Result<()> {
     let cluster = racks::together().await?;
     let namespace = TestNamespace::create(&cluster, "rollout").await?;
     // With one replica one deletion is enough; with three it takes three.
     for replicas in [1, 3] {
         let name = format!("web{replicas}");
-        let policy = json!({ POLICY: "immutable" });
-        let web = racks::workload("Deployment", &name, u32::try_from(replicas)?, &policy);
-        let mut web = racks::in_rack(web, "document");
+        let mut web = web(&name, replicas)?;
+        web["metadata"]["annotations"] = json!({ ROLLOUT: "wait" });
         namespace.apply(&web.to_string())?;
         let selector = format!("app={name}");
         let before = addresses(&namespace, &selector, replicas).await?;
 
-        web["spec"]["template"]["metadata"]["annotations"]["release"] = json!("2");
+        release(&mut web, "2");
         namespace.apply(&web.to_string())?;
         for step in 0..replicas {
             let new = wait::until("a new pod waits", LIMIT, async || {
@@ -49,19 +50,206 @@ async fn a_rolling_update_goes_on_with_each_old_pod_that_is_deleted_and_no_addre
                     "wait for releasing",
                 )
                 .await?;
+                told(&namespace, &name, "RolloutWaits", &new).await?;
             }
             hand_over(&namespace, &selector, &before, step + 1)
                 .await
                 .with_context(|| format!("step {step} of {name}"))?;
         }
-        let rolled = ["rollout", "status", "deployment", &name, "--timeout=60s"];
-        namespace.kubectl(&rolled)?;
+        rolled_out(&namespace, &name)?;
         let after = addresses(&namespace, &selector, replicas).await?;
         assert!(after.keys().all(|pod| !before.contains_key(pod)));
         assert_eq!(set(&after), set(&before), "no address has changed");
         namespace.kubectl(&["delete", "deployment", &name])?;
         holds(&namespace, 0).await?;
     }
+    Ok(())
+}
+
+/// Small ones need floe; ten do not, and must not be disturbed.
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn updates_of_one_two_three_and_ten_replicas_end_with_the_addresses_they_had() -> Result<()> {
+    let cluster = racks::together().await?;
+    let namespace = TestNamespace::create(&cluster, "handover").await?;
+    for replicas in [1, 2, 3, 10] {
+        let name = format!("web{replicas}");
+        let mut web = web(&name, replicas)?;
+        namespace.apply(&web.to_string())?;
+        let selector = format!("app={name}");
+        let before = addresses(&namespace, &selector, replicas).await?;
+        // Twice, because the second time there are two old ReplicaSets.
+        for version in ["2", "3"] {
+            release(&mut web, version);
+            namespace.apply(&web.to_string())?;
+            rolled_out(&namespace, &name)
+                .with_context(|| format!("{replicas} replicas, version {version}"))?;
+            let after = addresses(&namespace, &selector, replicas).await?;
+            assert_eq!(set(&after), set(&before), "no address has changed");
+        }
+        if replicas < 4 {
+            told(&namespace, &name, "RolloutHandover", "of the new version").await?;
+        }
+        if replicas == 1 {
+            told(&namespace, &name, "OneReplicaOutage", "short outage").await?;
+        }
+        namespace.kubectl(&["delete", "deployment", &name])?;
+        holds(&namespace, 0).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn a_version_that_fails_costs_one_pod_and_undo_brings_it_back() -> Result<()> {
+    let cluster = racks::together().await?;
+    let namespace = TestNamespace::create(&cluster, "undo").await?;
+    for replicas in [1, 2, 3] {
+        let name = format!("web{replicas}");
+        let mut web = web(&name, replicas)?;
+        namespace.apply(&web.to_string())?;
+        let selector = format!("app={name}");
+        let before = addresses(&namespace, &selector, replicas).await?;
+
+        release(&mut web, "2");
+        web["spec"]["template"]["metadata"]["annotations"][BROKEN] = json!("");
+        namespace.apply(&web.to_string())?;
+        wait::until("a new pod has an address and fails", LIMIT, async || {
+            let pods = namespace.pods(&selector).await?;
+            let mut bound = pods.iter().filter(|pod| is_new(pod) && ip(pod).is_ok());
+            Ok(bound.next().map(|_| ()))
+        })
+        .await?;
+        let ready = namespace.pods(&selector).await?;
+        let ready = ready.iter().filter(|pod| is_ready(pod)).count();
+        ensure!(ready == replicas - 1, "{ready} of {replicas} are ready");
+
+        namespace.kubectl(&["rollout", "undo", "deployment", &name])?;
+        rolled_out(&namespace, &name).with_context(|| format!("undo of {name}"))?;
+        let after = addresses(&namespace, &selector, replicas).await?;
+        assert_eq!(set(&after), set(&before), "no address has changed");
+        namespace.kubectl(&["delete", "deployment", &name])?;
+        holds(&namespace, 0).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn pauses_and_budgets_hold_an_update_and_it_goes_on_afterwards() -> Result<()> {
+    let cluster = racks::together().await?;
+    let namespace = TestNamespace::create(&cluster, "held").await?;
+    let mut web = web("web", 2)?;
+    namespace.apply(&web.to_string())?;
+    let before = addresses(&namespace, "app=web", 2).await?;
+
+    // Every pod is protected.
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "web" },
+        "spec": { "minAvailable": 2, "selector": { "matchLabels": { "app": "web" } } },
+    });
+    namespace.apply(&budget.to_string())?;
+    release(&mut web, "2");
+    namespace.apply(&web.to_string())?;
+    told(&namespace, "web", "DisruptionBudget", "disruption budget").await?;
+
+    // Paused in the midst of it, and then nothing but the pause is in the way.
+    namespace.kubectl(&["rollout", "pause", "deployment", "web"])?;
+    told(&namespace, "web", "RolloutPaused", "kubectl rollout resume").await?;
+    namespace.kubectl(&["delete", "poddisruptionbudget", "web"])?;
+    let ready = namespace.ready_pods("app=web", 2, LIMIT).await?;
+    assert!(ready.iter().all(|pod| before.contains_key(&pod.name_any())));
+
+    namespace.kubectl(&["rollout", "resume", "deployment", "web"])?;
+    rolled_out(&namespace, "web")?;
+    let after = addresses(&namespace, "app=web", 2).await?;
+    assert_eq!(set(&after), set(&before), "no address has changed");
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn in_a_shared_pool_only_pods_of_the_updated_deployment_go() -> Result<()> {
+    let cluster = racks::together().await?;
+    forget(&cluster, "pool__rolling-pool_").await?;
+    let namespace = TestNamespace::create(&cluster, "shared-pool").await?;
+    let pool = json!({
+        "apiVersion": "galaxy.k8s.io/v1alpha1", "kind": "Pool",
+        "metadata": { "name": "rolling-pool" }, "size": 4,
+    });
+    namespace.apply(&pool.to_string())?;
+    let mut one = pooled("one", 2);
+    namespace.apply(&one.to_string())?;
+    let first = addresses(&namespace, "app=one", 2).await?;
+    // One pod of the other Deployment does not fit in, and would take anything.
+    let other = pooled("two", 3);
+    namespace.apply(&other.to_string())?;
+    let second = wait::until("two of the others run", LIMIT, async || {
+        let pods = namespace.pods("app=two").await?;
+        let ready: Vec<_> = pods.iter().filter(|pod| is_ready(pod)).collect();
+        ensure!(ready.len() == 2 && pods.len() == 3, "{} run", ready.len());
+        let names = ready.iter().map(|pod| pod.name_any());
+        Ok(Some(names.collect::<Vec<_>>()))
+    })
+    .await?;
+
+    release(&mut one, "2");
+    namespace.apply(&one.to_string())?;
+    rolled_out(&namespace, "one")?;
+    let after = addresses(&namespace, "app=one", 2).await?;
+    assert_eq!(set(&after), set(&first), "no address has changed");
+    let pods = namespace.pods("app=two").await?;
+    let mut ready = pods.iter().filter(|pod| is_ready(pod));
+    assert!(ready.all(|pod| second.contains(&pod.name_any())));
+    assert_eq!(pods.iter().filter(|pod| is_ready(pod)).count(), 2);
+    namespace.kubectl(&["delete", "deployment", "one", "two"])?;
+    forget(&cluster, "pool__rolling-pool_").await
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn surge_starts_a_new_pod_beside_the_old_ones_out_of_a_fixed_set() -> Result<()> {
+    let cluster = racks::together().await?;
+    let namespace = TestNamespace::create(&cluster, "surge").await?;
+    let mut web = web("web", 1)?;
+    web["metadata"]["annotations"] = json!({ ROLLOUT: "surge" });
+    namespace.apply(&web.to_string())?;
+    addresses(&namespace, "app=web", 1).await?;
+    let mut owned = None;
+    for version in ["2", "3"] {
+        release(&mut web, version);
+        namespace.apply(&web.to_string())?;
+        rolled_out(&namespace, "web")?;
+        addresses(&namespace, "app=web", 1).await?;
+        let records: Vec<String> = holds(&namespace, 2).await?.into_keys().collect();
+        let owned = owned.get_or_insert_with(|| records.clone());
+        assert_eq!(*owned, records, "the set is fixed");
+    }
+    Ok(())
+}
+
+/// A Deployment that keeps its addresses.
+fn web(name: &str, replicas: usize) -> Result<Value> {
+    let policy = json!({ POLICY: "immutable" });
+    let web = racks::workload("Deployment", name, u32::try_from(replicas)?, &policy);
+    Ok(racks::in_rack(web, "document"))
+}
+
+/// A Deployment in the pool.
+fn pooled(name: &str, replicas: u32) -> Value {
+    let annotations = json!({ POOL: "rolling-pool" });
+    let web = racks::workload("Deployment", name, replicas, &annotations);
+    racks::in_rack(web, "document")
+}
+
+fn release(web: &mut Value, version: &str) {
+    web["spec"]["template"]["metadata"]["annotations"]["release"] = json!(version);
+}
+
+fn rolled_out(namespace: &TestNamespace<'_>, name: &str) -> Result<()> {
+    let rolled = ["rollout", "status", "deployment", name, "--timeout=120s"];
+    namespace.kubectl(&rolled)?;
     Ok(())
 }
 

@@ -10,10 +10,11 @@ use floe_core::{
         families::{Families, FamiliesError},
         key::{KeyError, PoolName, PoolNameError},
         ledger::Ledger,
-        owner::{self, App},
+        owner::{self, App, AppKind},
         policy::ReleasePolicy,
         workload::{Scale, State, Workload},
     },
+    rollout,
     schedule::{
         claimant::Claimant,
         filter::Offer,
@@ -274,10 +275,15 @@ impl Claims {
         let Claim {
             claimant, revision, ..
         } = claim;
-        claimant.shares_spares && self.waiting.ahead_of(claimant, *revision).is_some()
+        claimant.shares_spares && self.waiting.has_rivals(claimant, *revision)
     }
 
-    /// The pod of a newer revision that waits and has to go first: only one that
+    /// The revision of its workload that a pod is of, as the cache has it.
+    pub fn revision(&self, pod: &Pod) -> u64 {
+        self.workloads.revision(pod)
+    }
+
+    /// The pod that waits and has to go first, see [`rollout::precedence`]: only one that
     /// could run on these nodes now. To wait for one that cannot, or that waits
     /// for something else, would help nobody.
     ///
@@ -286,19 +292,32 @@ impl Claims {
         let Claim {
             claimant, revision, ..
         } = claim;
-        if !claimant.shares_spares || ledger.promise_to(&claimant.uid).is_some() {
+        if !self.goes_behind(claim) || ledger.promise_to(&claimant.uid).is_some() {
             return None;
         }
-        let newer = self.waiting.newer(claimant, *revision);
-        if newer.is_empty() {
+        let app = &claim.workload.app;
+        let unproven = (app.kind == AppKind::Deployment)
+            .then(|| self.cluster.unproven(&app.namespace, &app.name))
+            .flatten();
+        let mine = rollout::precedence(*revision, unproven);
+        // It may be another one than when the pod was refused.
+        let rank = |waiting: &wake::Waiting| {
+            let pod = self.cluster.pod(&claimant.namespace, &waiting.name);
+            let pod = pod.filter(|pod| pod.uid == waiting.uid);
+            let revision = pod.map_or(waiting.revision, |pod| self.revision(&pod));
+            rollout::precedence(revision, unproven)
+        };
+        let ahead = self.waiting.ahead_of(claimant, mine, rank);
+        if ahead.is_empty() {
             return None;
         }
         let sites = wake::one_node_each(ledger, offers);
-        let first = newer.into_iter().find(|(_, newer)| {
+        let first = ahead.into_iter().find(|(_, newer)| {
             let mut newer = newer.clone();
             newer.yields_to = None;
             // They bound the same workload, and these are the later ones.
-            if newer.wishes.len() == claimant.wishes.len() {
+            let is_same = newer.app_prefix == claimant.app_prefix;
+            if is_same && newer.wishes.len() == claimant.wishes.len() {
                 newer.limits.clone_from(&claimant.limits);
             }
             wake::fits(ledger, &newer, &sites)

@@ -3,6 +3,7 @@
 //! - [`pod`]: a pod, with what decisions need of it.
 //! - [`workloads`]: what a pod belongs to, and how many of it are wanted.
 //! - [`crowd`]: all pods, with what shared addresses need of them.
+//! - [`deployments`]: what updates of Deployments need to know.
 //! - [`custom`]: workloads of kinds that are not built in.
 //! - [`feed`](mod@feed): the watches, and [`pods`], [`nodes`], [`builtin`]: how their
 //!   events are entered.
@@ -24,6 +25,7 @@ pub use self::{
     ask::is_name,
     builtin::Sort,
     crowd::{Asks, Herd, Member},
+    deployments::Deployment,
     feed::{Feeds, feed},
     nodes::Node,
     pod::{Phase, Pod},
@@ -36,6 +38,7 @@ mod ask;
 mod builtin;
 mod crowd;
 mod custom;
+mod deployments;
 mod feed;
 mod nodes;
 mod pod;

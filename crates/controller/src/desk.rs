@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 use floe_api::extender::{
     FilterAnswer, HostScore, Nodes, Offer, PodRef, PreemptAnswer, PreemptRequest, Text, Verdict,
 };
-use floe_core::schedule::{filter, preempt, score};
+use floe_core::schedule::{filter, preempt, score, wake};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::debug;
@@ -201,6 +201,13 @@ impl Desk {
                 self.waiting.leave(&claimant.uid);
             } else if !offers.is_empty() {
                 self.waiting.refused(&claim);
+                if claimant.shares_spares {
+                    let ledger = books.ledger();
+                    let sites = wake::one_node_each(ledger, &offers);
+                    let sites = sites.into_iter().filter_map(|site| site.address);
+                    let sites = sites.filter_map(|node| ledger.topology().node_subnet(node));
+                    self.waiting.offered(&claimant.uid, sites);
+                }
             }
             Ok((sorted, given_back))
         })?;

@@ -42,6 +42,7 @@ mod reclaim;
 mod records;
 mod report;
 mod rest;
+mod rollouts;
 mod run;
 mod store;
 mod transport;

@@ -25,9 +25,11 @@ use crate::{addresses::Outcome, definitions, leader::Standing, store::Store};
 
 mod books;
 mod nodepools;
+mod rollouts;
 mod vips;
 
 pub use nodepools::{IpFigures, NodePools, PoolFigures, RecordFigures};
+pub use rollouts::Rollouts;
 pub use vips::Vips;
 
 /// One label.
@@ -66,6 +68,7 @@ pub struct Metrics {
     pool_shortage: Family<Label, Gauge>,
     api_calls: Family<[(&'static str, String); 3], Counter>,
     api_refusals: Family<Word, Counter>,
+    rollouts: Rollouts,
     vips: Vips,
     node_pools: NodePools,
 }
@@ -95,6 +98,7 @@ impl Default for Metrics {
             pool_shortage: Family::default(),
             api_calls: Family::default(),
             api_refusals: Family::default(),
+            rollouts: Rollouts::default(),
             vips: Vips::default(),
             node_pools: NodePools::default(),
         }
@@ -218,6 +222,11 @@ impl Metrics {
         self.api_refusals.get_or_create(&[("reason", reason)]).inc();
     }
 
+    /// The figures about rolling updates that need addresses.
+    pub fn rollouts(&self) -> &Rollouts {
+        &self.rollouts
+    }
+
     /// The figures about shared addresses.
     pub fn vips(&self) -> &Vips {
         &self.vips
@@ -272,6 +281,7 @@ impl Metrics {
             self.api_refusals.clone(),
         );
         self.register_scheduling(&mut registry);
+        self.rollouts.register(&mut registry);
         self.vips.register(&mut registry);
         self.node_pools.register(&mut registry);
         registry.register_collector(Box::new(books::Collector { store, standing }));

@@ -9,6 +9,7 @@
 //! - [`waker`]: looks who fits, and wakes them.
 
 use std::{
+    collections::BTreeSet,
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -17,6 +18,7 @@ use floe_core::{
     ipam::{key::HolderKey, ledger::Promise},
     schedule::{claimant::Claimant, wake},
 };
+use ipnet::IpNet;
 use tokio::{sync::Notify, time::Instant};
 
 use self::{
@@ -45,6 +47,10 @@ struct Shared {
     /// What there is to get that the waker has not looked at yet.
     rooms: Mutex<Rooms>,
     notify: Notify,
+    /// Pods that were refused and share what they leave behind, by namespace and name,
+    /// until somebody looks whether an update stands still for them.
+    stuck: Mutex<BTreeSet<(String, String)>>,
+    bell: Notify,
 }
 
 /// What there is to get.
@@ -63,6 +69,11 @@ impl Waiting {
     /// while the books are looked at, so that no room is missed in between.
     pub fn refused(&self, claim: &Claim) {
         let in_vain = self.line(|line| line.refused(claim, Instant::now()));
+        if claim.claimant.shares_spares {
+            let pod = (claim.pod.namespace.clone(), claim.pod.name.clone());
+            self.stuck(|stuck| stuck.insert(pod));
+            self.0.bell.notify_one();
+        }
         // What it was woken for is still there, for somebody else.
         if let Some(rooms) = in_vain {
             self.rooms(|all| all.join(&rooms));
@@ -77,18 +88,59 @@ impl Waiting {
         }
     }
 
-    /// The pod of a newer revision of the same workload that waits as well and
-    /// has to go first.
-    pub fn ahead_of(&self, claimant: &Claimant, revision: u64) -> Option<wake::Waiting> {
-        let ahead = self.newer(claimant, revision);
-        ahead.into_iter().next().map(|(pod, _)| pod)
+    /// Whether pods of other revisions of the same workload wait, or one of the same
+    /// group to which an address is being handed over. Some of them may have to go first.
+    pub fn has_rivals(&self, claimant: &Claimant, revision: u64) -> bool {
+        self.line(|line| line.has_rivals(claimant, revision))
     }
 
-    /// The pods of newer revisions of the same workload that wait as well, the
-    /// first ones only, in the order in which they go. Those that do not come when
-    /// they are called are left out.
-    pub fn newer(&self, claimant: &Claimant, revision: u64) -> Vec<(wake::Waiting, Claimant)> {
-        self.line(|line| line.newer(claimant, revision, Instant::now()))
+    /// The pods that wait as well and have to go first: those of the same workload that
+    /// rank higher than `mine`, and those of other workloads to which an address of the
+    /// group is being handed over. The first ones only, in the order in which they go;
+    /// those that do not come when they are called are left out.
+    pub fn ahead_of(
+        &self,
+        claimant: &Claimant,
+        mine: u64,
+        rank: impl Fn(&wake::Waiting) -> u64,
+    ) -> Vec<(wake::Waiting, Claimant)> {
+        self.line(|line| line.ahead_of(claimant, mine, rank, Instant::now()))
+    }
+
+    /// Notes the subnets of nodes that a waiting pod could run on, beside those that were
+    /// noted before.
+    pub fn offered(&self, uid: &str, sites: impl IntoIterator<Item = IpNet>) {
+        self.line(|line| line.offered(uid, sites));
+    }
+
+    /// The subnets of nodes that a pod could run on; `None` if it does not wait, and
+    /// empty if nobody knows.
+    pub fn sites(&self, uid: &str) -> Option<BTreeSet<IpNet>> {
+        self.line(|line| line.sites(uid))
+    }
+
+    /// An address is being handed over to a waiting pod: when it comes free, no pod of
+    /// another workload takes it.
+    pub fn hand_over(&self, uid: &str) {
+        self.line(|line| line.hand_over(uid));
+    }
+
+    /// All waiting pods that share what they leave behind, by namespace and name.
+    pub fn sharing(&self) -> BTreeSet<(String, String)> {
+        let owned = |(namespace, name): (&str, &str)| (namespace.to_owned(), name.to_owned());
+        self.line(|line| line.sharing().map(owned).collect())
+    }
+
+    /// Waits until such pods were refused, and takes them. Only one may listen. Nothing is
+    /// lost when this is dropped.
+    pub async fn stood_still(&self) -> BTreeSet<(String, String)> {
+        loop {
+            let taken = self.stuck(std::mem::take);
+            if !taken.is_empty() {
+                return taken;
+            }
+            self.0.bell.notified().await;
+        }
     }
 
     /// There may be room for somebody; the waker looks who that is. Never waits.
@@ -144,8 +196,18 @@ impl Waiting {
         self.line(|line| line.not_woken(uid));
     }
 
+    /// Revisions may be others than when the pods were refused.
+    fn revise(&self, revision: impl Fn(&Claimant) -> Option<u64>) {
+        self.line(|line| line.revise(revision));
+    }
+
+    fn stuck<R>(&self, look: impl FnOnce(&mut BTreeSet<(String, String)>) -> R) -> R {
+        look(&mut self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Nobody waits any more, as far as this process is concerned.
     fn clear(&self) {
+        self.stuck(BTreeSet::clear);
         self.line(|line| *line = Line::default());
         self.take_rooms();
     }

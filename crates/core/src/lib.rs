@@ -16,6 +16,7 @@
 //! - [`config`]: which addresses there are, and on which nodes.
 //! - [`ipam`]: who holds which address, and for how long.
 //! - [`schedule`]: where a pod may run, and which addresses it gets there.
+//! - [`rollout`]: how rolling updates go on that wait for addresses.
 //! - [`cni`]: what container runtimes and network plugins say to each other.
 //! - [`node`]: what a node does with the addresses of its pods.
 //! - [`announce`]: telling neighbours where an address lives, and asking before.
@@ -41,5 +42,6 @@ pub mod ipam;
 pub mod lease;
 pub mod node;
 pub mod nodepool;
+pub mod rollout;
 pub mod schedule;
 pub mod vip;

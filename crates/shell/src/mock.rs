@@ -62,6 +62,8 @@ pub struct State {
     pub down: bool,
     /// Status for every write, instead of doing it.
     pub refuse_writes: Option<u16>,
+    /// Whether a disruption budget protects every pod.
+    pub protected: bool,
     /// What comes before the number in each `resourceVersion`. No watch goes on
     /// from such a version.
     pub version_prefix: &'static str,

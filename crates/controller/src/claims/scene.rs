@@ -160,6 +160,22 @@ impl Scene {
         self.add(object).await
     }
 
+    /// A pod of that Deployment that is bound to n1 and has an address, ready or not.
+    pub async fn runs(&self, name: &str, revision: u32, ip: &str, ready: bool) -> PodRef {
+        let mut object = pod(name);
+        object["metadata"]["ownerReferences"] =
+            json!([owner("apps/v1", "ReplicaSet", &format!("web-{revision}"))]);
+        object["metadata"]["annotations"] = json!({ names::RELEASE_POLICY: "immutable" });
+        object["spec"]["nodeName"] = json!("n1");
+        let ready = if ready { "True" } else { "False" };
+        object["status"] = json!({
+            "phase": "Running", "conditions": [{ "type": "Ready", "status": ready }],
+        });
+        let pod = self.add(object).await;
+        self.hold(ip, &format!("dp_ns_web_{name}"), &pod.uid);
+        pod
+    }
+
     /// A pod that belongs to nothing.
     pub async fn bare(&self, name: &str) -> PodRef {
         self.add(pod(name)).await

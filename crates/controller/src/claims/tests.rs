@@ -137,6 +137,124 @@ async fn an_older_revision_goes_behind_a_newer_one_that_could_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_that_does_not_work_takes_no_address_from_the_one_before() {
+    let scene = Scene::start().await;
+    scene.deployment(2).await;
+    let old = scene.web("web-1-x", 1).await;
+    let new = scene.web("web-2-x", 2).await;
+    let claim = async |pod: &PodRef| {
+        let pod = scene.claims.pod(pod).await.unwrap();
+        scene.claims.of(pod).await.unwrap()
+    };
+    let yields = async |pod: &PodRef| claim(pod).await.claimant.yields_to;
+    for pod in [&old, &new] {
+        scene.waiting.refused(&claim(pod).await);
+    }
+    assert_eq!(yields(&old).await.as_deref(), Some("web-2-x"));
+    assert_eq!(yields(&new).await, None);
+
+    // Another one of the new version has an address, and does not get ready.
+    scene.runs("web-2-y", 2, "10.0.70.2", false).await;
+    assert_eq!(yields(&old).await, None);
+    assert_eq!(yields(&new).await.as_deref(), Some("web-1-x"));
+
+    // It does, and for long enough.
+    scene.runs("web-2-y", 2, "10.0.70.2", true).await;
+    assert_eq!(yields(&old).await.as_deref(), Some("web-2-x"));
+    assert_eq!(yields(&new).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_back_to_the_version_before_makes_it_the_newest() {
+    let scene = Scene::start().await;
+    scene.deployment(1).await;
+    let old = scene.web("web-1-x", 1).await;
+    let new = scene.web("web-2-x", 2).await;
+    let claim = async |pod: &PodRef| {
+        let pod = scene.claims.pod(pod).await.unwrap();
+        scene.claims.of(pod).await.unwrap()
+    };
+    for pod in [&old, &new] {
+        scene.waiting.refused(&claim(pod).await);
+    }
+    let mut set = scene.server.object(scene::REPLICA_SETS, "web-1").unwrap();
+    set["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = json!("3");
+    scene.server.put(scene::REPLICA_SETS, set);
+    scene::settle().await;
+    let yields = async |pod: &PodRef| claim(pod).await.claimant.yields_to;
+    assert_eq!(yields(&old).await, None);
+    assert_eq!(yields(&new).await.as_deref(), Some("web-1-x"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_other_workload_of_a_pool_takes_what_is_being_handed_over() {
+    let scene = Scene::start().await;
+    scene.deployment(1).await;
+    let other = json!({
+        "metadata": { "name": "other", "namespace": "ns" }, "spec": { "replicas": 1 },
+    });
+    scene.server.put(scene::DEPLOYMENTS, other);
+    let set = json!({
+        "metadata": {
+            "name": "other-1", "namespace": "ns",
+            "ownerReferences": [scene::owner("apps/v1", "Deployment", "other")],
+            "annotations": { "deployment.kubernetes.io/revision": "1" },
+        },
+        "spec": { "replicas": 1 },
+    });
+    scene.server.put(scene::REPLICA_SETS, set);
+    let add = async |name: &str, set: &str| {
+        let mut object = pod(name);
+        object["metadata"]["ownerReferences"] = json!([scene::owner("apps/v1", "ReplicaSet", set)]);
+        object["metadata"]["annotations"] = json!({ names::POOL: "p" });
+        scene.add(object).await
+    };
+    let (heir, rival) = (
+        add("web-2-x", "web-2").await,
+        add("other-1-x", "other-1").await,
+    );
+    let claim = async |pod: &PodRef| {
+        let pod = scene.claims.pod(pod).await.unwrap();
+        scene.claims.of(pod).await.unwrap()
+    };
+    let yields = async |pod: &PodRef| claim(pod).await.claimant.yields_to;
+    for pod in [&rival, &heir] {
+        scene.waiting.refused(&claim(pod).await);
+    }
+    assert_eq!(yields(&rival).await, None);
+    scene.waiting.hand_over(&heir.uid);
+    assert_eq!(yields(&rival).await.as_deref(), Some("web-2-x"));
+    assert_eq!(yields(&heir).await, None);
+    // Two heirs do not wait for each other.
+    scene.waiting.hand_over(&rival.uid);
+    assert_eq!(yields(&rival).await, None);
+    scene.waiting.leave(&heir.uid);
+    scene.waiting.leave(&rival.uid);
+    assert_eq!(yields(&rival).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn surge_has_addresses_for_the_pods_beside_the_replicas() {
+    let scene = Scene::start().await;
+    scene.deployment(3).await;
+    let limits = async || {
+        let pod = scene.claims.pod(&scene.web("web-2-x", 2).await).await;
+        let claim = scene.claims.of(pod.unwrap()).await.unwrap();
+        claim.claimant.limits
+    };
+    assert_eq!(limits().await, Limit::list("ns", "web", 3, 1, None));
+    let mut object = scene.server.object(scene::DEPLOYMENTS, "web").unwrap();
+    object["metadata"]["annotations"] = json!({ names::ROLLOUT: "surge" });
+    scene.server.put(scene::DEPLOYMENTS, object.clone());
+    scene::settle().await;
+    assert_eq!(limits().await, Limit::list("ns", "web", 4, 1, None));
+    object["spec"]["strategy"] = json!({ "rollingUpdate": { "maxSurge": 3 } });
+    scene.server.put(scene::DEPLOYMENTS, object);
+    scene::settle().await;
+    assert_eq!(limits().await, Limit::list("ns", "web", 6, 1, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn bad_annotations_are_refusals_with_their_own_reasons() {
     let scene = Scene::start().await;
     for (name, annotation, value, reason) in [

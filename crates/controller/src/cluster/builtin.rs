@@ -11,7 +11,9 @@ use kube::runtime::watcher::Event;
 use tracing::warn;
 
 use super::{
-    Asks, Change, Cluster, lock,
+    Asks, Change, Cluster,
+    deployments::Updates,
+    lock,
     slim::{self, Nothing, REVISION, ScaledSpec, Slim},
     table::Table,
 };
@@ -72,6 +74,8 @@ pub struct Scaled {
     pub first_ordinal: u32,
     /// The shared addresses that its annotations ask for, if they ask, and its uid.
     pub asks: Option<(Asks, String)>,
+    /// How it is updated; means something for Deployments only.
+    pub updates: Updates,
 }
 
 impl Builtin {
@@ -115,6 +119,16 @@ impl Builtin {
             .all(|sort| lock(self.table(sort)).is_complete())
     }
 
+    /// Looks at the workloads of a namespace, with their names.
+    pub fn look<R>(
+        &self,
+        sort: Sort,
+        namespace: &str,
+        look: impl FnOnce(&mut dyn Iterator<Item = (&str, &Scaled)>) -> R,
+    ) -> R {
+        look(&mut lock(self.table(sort)).within(namespace))
+    }
+
     fn table(&self, sort: Sort) -> &Mutex<Table<Scaled>> {
         match sort {
             Sort::Deployment => &self.deployments,
@@ -136,15 +150,17 @@ impl<K> From<Slim<K, ScaledSpec, Nothing>> for Scaled {
             first_ordinal: object.spec.ordinals.start,
             asks: Asks::of(&object.metadata)
                 .map(|asks| (asks, object.metadata.uid.clone().unwrap_or_default())),
+            updates: Updates::of(&object),
         }
     }
 }
 
 impl Scaled {
-    /// What it says about addresses.
+    /// What it says about addresses. A Deployment that has some for the pods beside its
+    /// replicas (`floe.dev/rollout: surge`) counts as if it had so many replicas.
     pub fn state(&self) -> State {
         State::Exists {
-            replicas: self.replicas,
+            replicas: self.updates.owned(self.replicas),
             first_ordinal: self.first_ordinal,
         }
     }
@@ -241,6 +257,7 @@ fn matters(sort: Sort, old: &Scaled, now: &Scaled) -> bool {
     old.owners != now.owners
         || old.revision != now.revision
         || old.first_ordinal != now.first_ordinal
+        || (sort == Sort::Deployment && old.updates.differ_from(&now.updates))
         || (!inner && old.replicas != now.replicas)
 }
 

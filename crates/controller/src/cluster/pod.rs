@@ -7,7 +7,7 @@ use floe_core::ipam::{
     names,
     owner::OwnerRef,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::slim::{self, PodObject};
 
@@ -47,6 +47,8 @@ pub struct Pod {
     pub phase_text: &'static str,
     /// The addresses that its status shows.
     pub addresses: Vec<IpAddr>,
+    /// Since when it is ready; `None` if it is not.
+    pub ready_since: Option<Timestamp>,
 }
 
 /// How far a pod is in its life.
@@ -90,6 +92,10 @@ impl From<PodObject> for Pod {
                 addresses.push(address);
             }
         }
+        let ready = status.conditions.iter().find(|it| it.sort == "Ready");
+        let ready = ready.filter(|it| it.status == "True");
+        // Without a time of its own it is as old as can be.
+        let ready_since = ready.map(|it| it.since.as_ref().map_or(Timestamp::MIN, |it| it.0));
         Self {
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
@@ -119,6 +125,7 @@ impl From<PodObject> for Pod {
             },
             phase: Phase::of(status.phase.as_deref()),
             addresses,
+            ready_since,
         }
     }
 }
@@ -127,6 +134,16 @@ impl Pod {
     /// The addresses that its annotation claims.
     pub fn claimed(&self) -> Result<Vec<IpInfo>, ArgsError> {
         Args::parse(self.args.as_deref())?.claimed()
+    }
+
+    /// Whether it serves, and has for so many seconds. Compat: as the controllers of
+    /// Kubernetes count.
+    pub fn is_available(&self, seconds: u32, now: Timestamp) -> bool {
+        let long_enough = |since: Timestamp| {
+            let enough = since.saturating_add(SignedDuration::from_secs(i64::from(seconds)));
+            seconds == 0 || enough.is_ok_and(|enough| enough <= now)
+        };
+        !self.terminating && self.ready_since.is_some_and(long_enough)
     }
 
     /// Whether two states differ in anything but their version.

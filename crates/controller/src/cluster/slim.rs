@@ -5,11 +5,17 @@
 
 use std::{borrow::Cow, collections::BTreeMap, marker::PhantomData};
 
-use floe_core::ipam::{names, owner::OwnerRef};
+use floe_core::{
+    ipam::{names, owner::OwnerRef},
+    rollout::strategy::{Amount, Strategy},
+};
 use k8s_openapi::{
     api::core,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
+    apimachinery::pkg::{
+        apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time},
+        util::intstr::IntOrString,
+    },
 };
 use kube::Resource;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
@@ -151,6 +157,7 @@ pub struct Condition {
 
 /// The wishes of a built-in workload.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ScaledSpec {
     /// How many pods.
     #[serde(default)]
@@ -158,6 +165,62 @@ pub struct ScaledSpec {
     /// How they are numbered; `StatefulSets` only.
     #[serde(default, deserialize_with = "or_default")]
     pub ordinals: Ordinals,
+    /// Whether updates are stopped for now; Deployments only.
+    #[serde(default, deserialize_with = "or_default")]
+    pub paused: bool,
+    /// How pods are replaced; Deployments only.
+    #[serde(default, deserialize_with = "or_default")]
+    pub strategy: StrategySpec,
+    /// For how long a pod has to be ready until it counts.
+    #[serde(default, deserialize_with = "or_default")]
+    pub min_ready_seconds: u32,
+    /// Which pods are its own.
+    #[serde(default, deserialize_with = "or_default")]
+    pub selector: LabelSelector,
+}
+
+/// How the pods of a Deployment are replaced.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StrategySpec {
+    /// `RollingUpdate` or `Recreate`; nothing means the first.
+    #[serde(default, rename = "type", deserialize_with = "or_default")]
+    pub sort: String,
+    /// How many at a time.
+    #[serde(default, deserialize_with = "or_default")]
+    pub rolling_update: RollingUpdate,
+}
+
+/// How many pods are replaced at a time.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RollingUpdate {
+    /// How many may be missing.
+    #[serde(default)]
+    pub max_unavailable: Option<IntOrString>,
+    /// How many there may be beside the replicas.
+    #[serde(default)]
+    pub max_surge: Option<IntOrString>,
+}
+
+impl StrategySpec {
+    /// As decisions see it. What makes no sense is left out: the API server accepts none
+    /// of it.
+    pub fn strategy(&self) -> Strategy {
+        if self.sort == "Recreate" {
+            return Strategy::Recreate;
+        }
+        let amount = |value: &Option<IntOrString>| match value {
+            Some(IntOrString::Int(pods)) => u32::try_from(*pods).ok().map(Amount::Pods),
+            Some(IntOrString::String(text)) => text.parse().ok(),
+            None => None,
+        };
+        let RollingUpdate {
+            max_unavailable,
+            max_surge,
+        } = &self.rolling_update;
+        Strategy::rolling(amount(max_unavailable), amount(max_surge))
+    }
 }
 
 /// The wishes of the definition of a custom resource.
@@ -285,6 +348,8 @@ struct Annotations {
     calico_shared: Option<String>,
     #[serde(rename = "floe.dev/floating-ips")]
     floe_shared: Option<String>,
+    #[serde(rename = "floe.dev/rollout")]
+    rollout: Option<String>,
 }
 
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
@@ -313,6 +378,7 @@ impl Annotations {
             (REVISION, self.revision),
             (CALICO_SHARED, self.calico_shared),
             (FLOE_SHARED, self.floe_shared),
+            (names::ROLLOUT, self.rollout),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))

@@ -7,6 +7,7 @@ use floe_core::ipam::{
 use k8s_openapi::{
     NamespaceResourceScope,
     api::apps::v1::{Deployment, ReplicaSet, StatefulSet},
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
 use kube::{Api, Client, Resource};
 
@@ -117,6 +118,37 @@ impl Workloads {
             cache.get(Sort::ReplicaSet, &pod.namespace, name)
         });
         cached.map_or(0, |set| set.revision)
+    }
+
+    /// A Deployment as the API server has it now, with what selects its pods; `None` if
+    /// there is none.
+    pub async fn deployment_now(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<(super::Deployment, LabelSelector)>, Unreadable> {
+        if !is_name(namespace) || !is_name(name) {
+            return Ok(None);
+        }
+        let api: Api<Slim<Deployment, ScaledSpec, Nothing>> =
+            Api::namespaced(self.client.clone(), namespace);
+        let right = Right {
+            verbs: "get",
+            resource: "deployments",
+            group: "apps",
+        };
+        match ask(api.get(name), right).await {
+            Ok(object) => {
+                let selector = object.spec.selector.clone();
+                let found = super::Deployment::new(&Scaled::from(object));
+                Ok(Some((found, selector)))
+            }
+            Err(Failure::NotFound) => Ok(None),
+            Err(failure) => Err(Unreadable::Read {
+                what: format!("Deployment {namespace}/{name}"),
+                why: failure.to_string(),
+            }),
+        }
     }
 
     async fn owners_of_replica_set(

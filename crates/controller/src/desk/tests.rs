@@ -127,7 +127,7 @@ async fn an_older_revision_does_not_take_what_a_newer_one_waits_for() {
     // The old pod goes, and its address waits for the next one.
     scene.hold("10.0.70.2", "dp_ns_web_", "");
     let answer = filter(&scene, &replacement, &["n1"]).await;
-    let text = "wait for releasing: web-2-x is of a newer revision and goes first";
+    let text = "wait for releasing: web-2-x waits for the same addresses and goes first";
     assert_eq!(answer["failedAndUnresolvableNodes"], json!({ "n1": text }));
     let answer = filter(&scene, &new, &["n1"]).await;
     assert_eq!(answer["nodenames"], json!(["n1"]));

@@ -25,6 +25,7 @@ fn pod(version: &str) -> Pod {
         phase: Phase::Pending,
         phase_text: "Pending",
         addresses: Vec::new(),
+        ready_since: None,
     }
 }
 

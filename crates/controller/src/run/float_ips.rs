@@ -24,6 +24,7 @@ use crate::{
     records::Records,
     report::Reporter,
     rest::Rest,
+    rollouts::Rollouts,
     store::Store,
     turns::Turns,
     vips::{self, Steward, store::Vips},
@@ -96,6 +97,18 @@ pub fn start(
         standing: standing.clone(),
     };
     tasks.start(|stop| waker.run(stop));
+    let rollouts = Rollouts {
+        client: client.clone(),
+        claims: claims.clone(),
+        cluster: cluster.clone(),
+        workloads: workloads.clone(),
+        store: store.clone(),
+        waiting: waiting.clone(),
+        events: events.clone(),
+        metrics: metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| rollouts.run(stop));
     let reclaimer = Reclaimer {
         client: client.clone(),
         cluster: cluster.clone(),

@@ -1,6 +1,7 @@
 //! Who waits, and who may be woken when.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
@@ -10,6 +11,7 @@ use floe_core::{
     ipam::key::HolderKey,
     schedule::{claimant::Claimant, wake},
 };
+use ipnet::IpNet;
 use tokio::time::Instant;
 
 use super::rooms::Rooms;
@@ -42,6 +44,8 @@ pub struct Line {
     pods: BTreeMap<String, Entry>,
     /// The uids of each workload, by its app prefix.
     apps: BTreeMap<HolderKey, BTreeSet<String>>,
+    /// The uids of those to whom an address is being handed over, by their groups.
+    heirs: BTreeMap<HolderKey, BTreeSet<String>>,
 }
 
 #[derive(Debug)]
@@ -54,6 +58,8 @@ struct Entry {
     wakes: u32,
     /// How often it came and was refused again.
     in_vain: u32,
+    /// The subnets of the nodes that it could run on, if somebody noted them.
+    sites: BTreeSet<IpNet>,
 }
 
 #[derive(Debug)]
@@ -114,6 +120,7 @@ impl Line {
             last: None,
             wakes: 0,
             in_vain: 0,
+            sites: BTreeSet::new(),
         };
         self.pods.insert(pod.uid.clone(), entry);
         None
@@ -122,6 +129,13 @@ impl Line {
     /// A pod waits no longer. If others of its workload do, tells their group.
     pub fn leave(&mut self, uid: &str) -> Option<HolderKey> {
         let entry = self.pods.remove(uid)?;
+        let group = &entry.claimant.group_key;
+        if let Some(heirs) = self.heirs.get_mut(group) {
+            heirs.remove(uid);
+            if heirs.is_empty() {
+                self.heirs.remove(group);
+            }
+        }
         let app = self.apps.get_mut(&entry.claimant.app_prefix)?;
         app.remove(uid);
         if app.is_empty() {
@@ -139,26 +153,88 @@ impl Line {
         missed.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// See [`Waiting::newer`](super::Waiting::newer).
-    pub fn newer(
+    /// See [`Waiting::has_rivals`](super::Waiting::has_rivals).
+    pub fn has_rivals(&self, claimant: &Claimant, revision: u64) -> bool {
+        let app = self.apps.get(&claimant.app_prefix).into_iter().flatten();
+        let mut entries = app.filter_map(|uid| self.pods.get(uid));
+        self.heirs.contains_key(&claimant.group_key)
+            || entries.any(|entry| entry.pod.revision != revision)
+    }
+
+    /// See [`Waiting::ahead_of`](super::Waiting::ahead_of).
+    pub fn ahead_of(
         &self,
         claimant: &Claimant,
-        revision: u64,
+        mine: u64,
+        rank: impl Fn(&wake::Waiting) -> u64,
         now: Instant,
     ) -> Vec<(wake::Waiting, Claimant)> {
-        let Some(app) = self.apps.get(&claimant.app_prefix) else {
-            return Vec::new();
-        };
-        let entries = app.iter().filter_map(|uid| self.pods.get(uid));
-        let newer = entries
-            .filter(|entry| entry.pod.revision > revision && entry.comes(now))
-            .map(|entry| &entry.pod);
-        wake::order(newer, wake::Freed::Place)
+        let heirs = self.heirs.get(&claimant.group_key);
+        // Heirs do not wait for each other: each of them has something that comes free.
+        let heirs = heirs.filter(|heirs| !heirs.contains(&claimant.uid));
+        let heirs = heirs.into_iter().flatten();
+        let heirs = heirs
+            .filter_map(|uid| self.pods.get(uid))
+            .filter(|entry| entry.claimant.app_prefix != claimant.app_prefix)
+            .map(|entry| (u64::MAX, entry));
+        let app = self.apps.get(&claimant.app_prefix).into_iter().flatten();
+        let app = app
+            .filter_map(|uid| self.pods.get(uid))
+            .map(|entry| (rank(&entry.pod), entry))
+            .filter(|(rank, _)| *rank > mine);
+        let mut ahead: Vec<(u64, &Entry)> = app
+            .chain(heirs)
+            .filter(|(_, entry)| entry.comes(now))
+            .collect();
+        ahead.sort_by_key(|(rank, entry)| (Reverse(*rank), entry.pod.created, &entry.pod.uid));
+        ahead
             .into_iter()
             .take(FIRST_IN_LINE)
-            .filter_map(|pod| self.pods.get(&pod.uid))
-            .map(|entry| (entry.pod.clone(), entry.claimant.clone()))
+            .map(|(_, entry)| (entry.pod.clone(), entry.claimant.clone()))
             .collect()
+    }
+
+    /// Notes the subnets of nodes that a pod could run on.
+    pub fn offered(&mut self, uid: &str, sites: impl IntoIterator<Item = IpNet>) {
+        if let Some(entry) = self.pods.get_mut(uid) {
+            entry.sites.extend(sites);
+        }
+    }
+
+    /// The subnets of nodes that a pod could run on; `None` if it does not wait, and
+    /// empty if nobody knows.
+    pub fn sites(&self, uid: &str) -> Option<BTreeSet<IpNet>> {
+        self.pods.get(uid).map(|entry| entry.sites.clone())
+    }
+
+    /// An address is being handed over to a pod. It is expected to come for it, however
+    /// often it came in vain before.
+    pub fn hand_over(&mut self, uid: &str) {
+        let Some(entry) = self.pods.get_mut(uid) else {
+            return;
+        };
+        entry.in_vain = 0;
+        entry.last = None;
+        let heirs = self.heirs.entry(entry.claimant.group_key.clone());
+        heirs.or_default().insert(uid.to_owned());
+    }
+
+    /// The names of all pods that share what they leave behind, with their namespaces.
+    pub fn sharing(&self) -> impl Iterator<Item = (&str, &str)> {
+        let entries = self.pods.values();
+        entries
+            .map(|entry| &entry.claimant)
+            .filter(|claimant| claimant.shares_spares)
+            .map(|claimant| (claimant.namespace.as_str(), claimant.name.as_str()))
+    }
+
+    /// Revisions may be others than when the pods were refused.
+    pub fn revise(&mut self, revision: impl Fn(&Claimant) -> Option<u64>) {
+        for entry in self.pods.values_mut() {
+            if let Some(revision) = revision(&entry.claimant) {
+                entry.pod.revision = revision;
+            }
+        }
     }
 
     /// Those whom rooms concern: first whoever was woken and has not come yet, then
@@ -173,9 +249,14 @@ impl Line {
                 }
         };
         let due = self.pods.values().filter(is_due);
-        let queue = wake::queue(due.map(|entry| (&entry.claimant.app_prefix, &entry.pod)));
+        let mut queue = wake::queue(due.map(|entry| (&entry.claimant.app_prefix, &entry.pod)));
         if queue.is_empty() {
             return Vec::new();
+        }
+        // What is being handed over is for nobody else.
+        let is_heir = |pod: &&wake::Waiting| self.heirs.values().any(|it| it.contains(&pod.uid));
+        if !self.heirs.is_empty() {
+            queue.sort_by_key(|pod| !is_heir(pod));
         }
         let awaited = self.pods.values().filter(|entry| entry.is_awaited(now));
         let awaited = awaited.map(|entry| Called {

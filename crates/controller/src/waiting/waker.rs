@@ -204,9 +204,14 @@ impl Work<'_> {
                 self.waker.waiting.leave(&pod.uid);
                 self.withdraw(&pod.uid, rooms);
             }
-            Ok(Change::Node(_) | Change::Workload(_)) => rooms.add(Room::Anywhere),
+            Ok(Change::Workload(_)) => {
+                self.revise();
+                rooms.add(Room::Anywhere);
+            }
+            Ok(Change::Node(_)) => rooms.add(Room::Anywhere),
             Ok(Change::Relisted) | Err(RecvError::Lagged(_)) => {
                 self.forget_bound();
+                self.revise();
                 rooms.add(Room::Anywhere);
             }
             // A node that is not ready is not offered; the scheduler itself knows
@@ -244,6 +249,17 @@ impl Work<'_> {
         if self.waker.store.change(|books| books.lapse(now)) {
             rooms.add(Room::Anywhere);
         }
+    }
+
+    /// Going back to an older version makes it the newest one.
+    fn revise(&self) {
+        self.waker.waiting.revise(|claimant| {
+            let pod = self
+                .waker
+                .cluster
+                .pod(&claimant.namespace, &claimant.name)?;
+            (pod.uid == claimant.uid).then(|| self.waker.claims.revision(&pod))
+        });
     }
 
     /// Those leave whose end was missed.

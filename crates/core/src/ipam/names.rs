@@ -18,6 +18,10 @@ pub const ARGS: &str = "k8s.v1.cni.galaxy.io/args";
 /// Pod annotation that asks for one address of each family it lists.
 pub const FAMILIES: &str = "floe.dev/families";
 
+/// Annotation of a Deployment that says how its rolling updates get addresses:
+/// `handover`, `surge` or `wait`.
+pub const ROLLOUT: &str = "floe.dev/rollout";
+
 /// Label of a `FloatingIP` that an administrator reserved; its value means nothing.
 pub const RESERVED: &str = "reserved";
 

@@ -50,8 +50,9 @@ pub enum Refusal {
         /// Its size there.
         size: usize,
     },
-    /// A pod of a newer revision waits for the same addresses and goes first.
-    #[error("wait for releasing: {pod} is of a newer revision and goes first")]
+    /// A pod of another revision waits for the same addresses and goes first, see
+    /// [`precedence`](crate::rollout::precedence), or an address is being handed over to it.
+    #[error("wait for releasing: {pod} waits for the same addresses and goes first")]
     YieldsToNewer {
         /// That pod.
         pod: String,

@@ -2,7 +2,7 @@
 
 use axum::{
     body::Body,
-    http::{Method, Response},
+    http::{Method, Response, StatusCode},
 };
 use serde_json::{Value, json};
 
@@ -17,6 +17,9 @@ impl State {
         };
         if method == Method::POST && place.subresource.as_deref() == Some("binding") {
             return self.bind(place, &body);
+        }
+        if method == Method::POST && place.subresource.as_deref() == Some("eviction") {
+            return self.evict(place, &body);
         }
         if method == Method::POST {
             return self.create(place, body);
@@ -122,6 +125,39 @@ impl State {
         self.store(&place, pod);
         success(&json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" }))
     }
+}
+
+impl State {
+    /// The pod goes at once, unless it has finalizers, or a budget protects it.
+    fn evict(&mut self, place: &Place, eviction: &Value) -> Response<Body> {
+        let name = place.name.as_deref().unwrap_or_default();
+        let Some(pod) = self.get(place, name).cloned() else {
+            return refusal(404, "NotFound");
+        };
+        if self.protected {
+            return budget();
+        }
+        let place = Place {
+            subresource: None,
+            ..place.clone()
+        };
+        self.erase(&place, &pod, &eviction["deleteOptions"]["preconditions"])
+    }
+}
+
+/// What the real server says of a pod that a budget protects.
+fn budget() -> Response<Body> {
+    let mut response = success(&json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429,
+        "reason": "TooManyRequests",
+        "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+        "details": { "causes": [{
+            "reason": "DisruptionBudget",
+            "message": "The disruption budget web needs 2 healthy pods and has 2 currently",
+        }] },
+    }));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    response
 }
 
 /// Whether an object has the uid and the version that are asked for, if any.

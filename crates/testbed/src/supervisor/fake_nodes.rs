@@ -21,6 +21,10 @@ use tokio::time::timeout;
 /// The label that only fake nodes carry.
 pub const LABEL: &str = "floe.dev/fake-node";
 
+/// The annotation of pods that never get ready on a fake node, as if what they run were
+/// broken.
+pub const BROKEN: &str = "floe.dev/fake-broken";
+
 /// The affinity of pods that keep off fake nodes, as JSON.
 pub fn keep_off() -> serde_json::Value {
     serde_json::json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -176,7 +180,7 @@ async fn run_pod(client: &Client, pod: &Pod) -> Result<(), kube::Error> {
         pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
             .await
             .map(drop)
-    } else if phase == Some("Running") && is_unready(pod) {
+    } else if phase == Some("Running") && is_unready(pod) && !is_broken(pod) {
         let ready = json!({ "type": "Ready", "status": "True", "lastTransitionTime": seconds() });
         let status =
             json!({ "metadata": { "uid": pod.uid() }, "status": { "conditions": [ready] } });
@@ -200,8 +204,17 @@ fn is_unready(pod: &Pod) -> bool {
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "False")
 }
 
+fn is_broken(pod: &Pod) -> bool {
+    pod.annotations().contains_key(BROKEN)
+}
+
 fn running(pod: &Pod, number: u32) -> Value {
     let now = seconds();
+    let (ready, word) = if is_broken(pod) {
+        (false, "False")
+    } else {
+        (true, "True")
+    };
     let spec = pod.spec.as_ref();
     let containers: Vec<Value> = spec
         .map(|spec| spec.containers.as_slice())
@@ -210,16 +223,18 @@ fn running(pod: &Pod, number: u32) -> Value {
         .map(|container| {
             json!({
                 "name": container.name, "image": container.image, "imageID": "",
-                "ready": true, "restartCount": 0, "started": true,
+                "ready": ready, "restartCount": 0, "started": true,
                 "state": { "running": { "startedAt": now } },
             })
         })
         .collect();
-    let condition =
-        |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": now });
+    let condition = |kind: &str, status: &str| json!({ "type": kind, "status": status, "lastTransitionTime": now });
     json!({
         "phase": "Running", "startTime": now, "hostIP": address(number),
-        "conditions": [condition("PodScheduled"), condition("Initialized"), condition("ContainersReady"), condition("Ready")],
+        "conditions": [
+            condition("PodScheduled", "True"), condition("Initialized", "True"),
+            condition("ContainersReady", word), condition("Ready", word),
+        ],
         "containerStatuses": containers,
     })
 }

@@ -54,8 +54,36 @@ fn a_pod_is_read() {
         phase: Phase::Running,
         phase_text: "Running",
         addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
+        ready_since: None,
     };
     assert_eq!(pod, expected);
+}
+
+#[test]
+fn a_pod_is_available_when_it_was_ready_for_long_enough() {
+    let ready = |status: &str, since: Value| {
+        read(json!({
+            "metadata": { "name": "p" },
+            "status": { "conditions": [
+                { "type": "ContainersReady", "status": "True" },
+                { "type": "Ready", "status": status, "lastTransitionTime": since },
+            ] },
+        }))
+    };
+    let now = "2026-01-01T00:01:00Z".parse().unwrap();
+    let pod = ready("True", json!("2026-01-01T00:00:30Z"));
+    assert!(pod.is_available(0, now));
+    assert!(pod.is_available(30, now));
+    assert!(!pod.is_available(31, now));
+    assert!(!pod.is_available(u32::MAX, now));
+    assert!(ready("True", Value::Null).is_available(600, now));
+    assert!(!ready("False", json!("2026-01-01T00:00:30Z")).is_available(0, now));
+    let leaving = Pod {
+        terminating: true,
+        ..pod
+    };
+    assert!(!leaving.is_available(0, now));
+    assert!(!read(json!({ "metadata": { "name": "p" } })).is_available(0, now));
 }
 
 #[test]

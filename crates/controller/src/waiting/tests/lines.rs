@@ -49,6 +49,7 @@ fn claim(name: &str, revision: u64) -> Claim {
         phase: Phase::Pending,
         phase_text: "Pending",
         addresses: Vec::new(),
+        ready_since: None,
     };
     Claim {
         pod: Arc::new(pod),
@@ -171,7 +172,8 @@ fn those_who_go_first_are_of_newer_revisions_and_come_when_called() {
         line.refused(pod, start);
     }
     let newer = |line: &Line, revision, at: f64| {
-        let newer = line.newer(&pods[0].claimant, revision, start + seconds(at));
+        let (first, at) = (&pods[0].claimant, start + seconds(at));
+        let newer = line.ahead_of(first, revision, |pod| pod.revision, at);
         let names: Vec<String> = newer.into_iter().map(|(pod, _)| pod.name).collect();
         names.join(" ")
     };
@@ -232,4 +234,59 @@ fn too_many_rooms_are_anywhere() {
     let mut joined = Rooms::default();
     joined.join(&all);
     assert_eq!(joined, *rooms(Room::Anywhere));
+}
+
+#[test]
+fn whoever_is_handed_an_address_is_called_first_and_expected_again() {
+    let start = Instant::now();
+    let mut line = Line::default();
+    let pods = [("a", 1), ("b", 2), ("c", 2)].map(|(name, it)| claim(name, it));
+    for pod in &pods {
+        line.refused(pod, start);
+    }
+    // It has come in vain so often that nobody waits for it any more.
+    for second in 0..3 {
+        line.woken(&["uid-c"], &address(1), start + seconds(f64::from(second)));
+        line.refused(&pods[2], start + seconds(f64::from(second)));
+    }
+    let now = start + seconds(5.0);
+    let names = |line: &Line| {
+        let called = line.called(&address(1), false, now).into_iter();
+        called.map(|it| it.claimant.name).collect::<Vec<_>>()
+    };
+    let ahead = |line: &Line| {
+        let ahead = line.ahead_of(&pods[0].claimant, 1, |pod| pod.revision, now);
+        ahead
+            .into_iter()
+            .map(|(pod, _)| pod.name)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&line), ["b", "c", "a"]);
+    assert_eq!(ahead(&line), ["b"]);
+    line.hand_over("uid-c");
+    assert_eq!(names(&line), ["c", "b", "a"]);
+    assert_eq!(ahead(&line), ["b", "c"]);
+    assert!(line.has_rivals(&pods[0].claimant, 1));
+    for uid in ["uid-b", "uid-c"] {
+        line.leave(uid);
+    }
+    assert!(!line.has_rivals(&pods[0].claimant, 1));
+    line.hand_over("uid-c");
+    assert!(!line.has_rivals(&pods[0].claimant, 1), "it is gone");
+}
+
+#[test]
+fn where_a_pod_could_run_adds_up_while_it_waits() {
+    let mut line = Line::default();
+    let net = |text: &str| text.parse::<ipnet::IpNet>().unwrap();
+    assert_eq!(line.sites("uid-a"), None);
+    line.offered("uid-a", [net("10.0.1.0/24")]);
+    line.refused(&claim("a", 1), Instant::now());
+    assert_eq!(line.sites("uid-a"), Some(BTreeSet::new()));
+    line.offered("uid-a", [net("10.0.1.0/24")]);
+    line.offered("uid-a", [net("10.0.2.0/24")]);
+    let both = BTreeSet::from([net("10.0.1.0/24"), net("10.0.2.0/24")]);
+    assert_eq!(line.sites("uid-a"), Some(both));
+    line.leave("uid-a");
+    assert_eq!(line.sites("uid-a"), None);
 }
