@@ -16,7 +16,7 @@ use tracing::info;
 use crate::{
     addresses::{self, ConfigMapRef, InitError, Intake, Settings},
     apiserver::{self, Pace},
-    config::Config,
+    config::{Config, Scheduling},
     contact::Contact,
     definitions,
     events::{self, Events},
@@ -180,7 +180,8 @@ fn start(
     let Answering { extender, rest } = float_ips::start(tasks, surroundings, &file)?;
     if let Some(door) = doors.webhook {
         let (store, metrics) = (store.clone(), metrics.clone());
-        webhook::start(tasks, client, door, store, metrics, &file);
+        let gates = config.scheduling.mode == Scheduling::Gates;
+        webhook::start(tasks, client, door, store, metrics, &file, gates);
     }
     let warmth = store.warmth();
     let secrets = doors.tls.as_ref().map(Reloader::secrets);

@@ -18,7 +18,8 @@ use crate::{
     transport::serve::serve,
 };
 
-/// Starts everything that answers the API server.
+/// Starts everything that answers the API server. `gates`: whether pods that ask for addresses
+/// are held back from a scheduler that does not ask floe.
 pub fn start(
     tasks: &mut Tasks,
     client: &Client,
@@ -26,9 +27,10 @@ pub fn start(
     store: Store,
     metrics: Metrics,
     file: &FileConfig,
+    gates: bool,
 ) {
     let WebhookDoor { listener, settings } = door;
-    let keeper = Keeper::new(client.clone(), certificates(&settings));
+    let keeper = Keeper::new(client.clone(), certificates(&settings)).noting(metrics.clone());
     let (secrets, authorities) = (keeper.secrets(), keeper.authorities());
     tasks.start(|stop| keeper.run(stop));
     let publisher = bundle::Publisher::new(client.clone(), authorities);
@@ -39,8 +41,7 @@ pub fn start(
         metrics,
         own: Arc::new(admission::own_accounts(&settings.namespace)),
         map: file.floatingips.is_none().then(|| ConfigMapRef::from(file)),
-        // The scheduler asks floe, so no pod has to be held back from it.
-        gates: false,
+        gates,
     };
     let router = admission::router(admission);
     // Nothing goes on without a caller.

@@ -7,8 +7,10 @@ use floe_shell::document;
 use super::*;
 use crate::nodepools::{Caller, Id};
 
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 6] = [
     include_str!("../../metrics.rs"),
+    include_str!("../admission.rs"),
+    include_str!("../rollouts.rs"),
     include_str!("../books.rs"),
     include_str!("../nodepools.rs"),
     include_str!("../vips.rs"),
@@ -28,6 +30,10 @@ fn count(metrics: &Metrics) {
     metrics.pool_shortages([("p", 1)].into_iter());
     metrics.api_called("/v2/ips", "GET", 200);
     metrics.api_refused("Forbidden");
+    metrics.admission().reviewed("refused");
+    metrics.admission().refused("InvalidArgs");
+    metrics.rollouts().waiting(["DisruptionBudget"]);
+    metrics.rollouts().evicted("evicted");
     metrics.vips().states(BTreeMap::from([("Held", 1)]));
     metrics.vips().moved("NodeSilent", 1);
     let id = Id {
