@@ -67,7 +67,7 @@ fn values_that_make_no_sense_are_refused_by_their_names() -> Result<()> {
         (r#"contoller={"replicas":3}"#, "contoller"),
         (r#"controller={"replica":3}"#, "replica"),
         (r#"controller.replicas="two""#, "/controller/replicas"),
-        (r#"controller.replicas=-1"#, "/controller/replicas"),
+        ("controller.replicas=-1", "/controller/replicas"),
         (r#"controller.api.auth="open""#, "/controller/api/auth"),
         (
             r#"controller.service.type="Node""#,
@@ -78,7 +78,7 @@ fn values_that_make_no_sense_are_refused_by_their_names() -> Result<()> {
             "/controller/image/digest",
         ),
         (r#"controller.extraArgs=["v=4"]"#, "/controller/extraArgs/0"),
-        (r#"agent.vipPort=0"#, "/agent/vipPort"),
+        ("agent.vipPort=0", "/agent/vipPort"),
         (r#"agent.maxUnavailable="many""#, "/agent/maxUnavailable"),
         (
             r#"agent.hostPaths.plugins="opt/cni""#,
@@ -91,7 +91,7 @@ fn values_that_make_no_sense_are_refused_by_their_names() -> Result<()> {
         ),
         (r#"customWorkloads=[{"group":"a.b"}]"#, "/customWorkloads/0"),
         (
-            r#"controller.extender.clientCA=true"#,
+            "controller.extender.clientCA=true",
             "controller.extender.tlsSecret",
         ),
     ];
@@ -150,11 +150,11 @@ fn settings_become_flags_and_defaults_do_not() -> Result<()> {
     ensure!(!controller.contains("args:"), "{controller}");
     let text = rendered(&[
         r#"controller.api.auth="none""#,
-        r#"controller.nodePools=false"#,
+        "controller.nodePools=false",
         r#"controller.extender.tlsSecret="sched""#,
         r#"controller.extraArgs=["--leader-elect=false"]"#,
-        r#"agent.vip=false"#,
-        r#"agent.trustAnnotations=true"#,
+        "agent.vip=false",
+        "agent.trustAnnotations=true",
     ])?;
     let controller = document(&text, "Deployment", "floe-controller")?;
     for flag in [

@@ -290,7 +290,7 @@ enum Other {
         /// Folder of network configurations
         #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
         conf_dir: PathBuf,
-        /// Wait for SIGTERM afterwards, as a DaemonSet wants it
+        /// Wait for SIGTERM afterwards, as daemon sets want it
         #[arg(long)]
         stay: bool,
     },

@@ -77,7 +77,7 @@ pub struct Uninstall {
     pub bin_dir: PathBuf,
     /// The folder of network configurations.
     pub conf_dir: PathBuf,
-    /// Whether to wait for a signal afterwards, so that a DaemonSet shows who has done it.
+    /// Whether to wait for a signal afterwards, so that a daemon set shows where it is done.
     pub stay: bool,
 }
 
