@@ -135,8 +135,8 @@ fn who_does_not_want_to_be_helped_is_told_why_it_waits() {
     let with = |handling, paused, rolling| {
         let picture = Picture {
             handling,
-            paused,
             rolling,
+            paused,
             ..deadlock.clone()
         };
         told(&picture)
