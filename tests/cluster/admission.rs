@@ -116,7 +116,7 @@ async fn what_can_never_work_is_refused_when_it_is_applied() -> Result<()> {
     // What works, but maybe not as meant, is taken with a warning.
     let kept = racks::workload("Deployment", "kept", 1, &json!({ POLICY: "immutable" }));
     let told = apply(&namespace, &racks::in_rack(kept, "document"), &[])?;
-    let warning = "Warning: RolloutWaits: spec.strategy: maxUnavailable 25% of 1 replicas is 0";
+    let warning = "Warning: RolloutInterrupts: spec.strategy: one replica with one address";
     ensure!(told.contains(warning), "{told}");
     ensure!(told.contains("deployment.apps/kept created"), "{told}");
 

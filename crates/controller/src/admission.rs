@@ -43,7 +43,7 @@ use review::{Answer, Question};
 
 /// How much the API server may take of the connections: few, and for long.
 pub const LIMITS: Limits = Limits {
-    idle: Duration::from_secs(60),
+    idle: Duration::from_mins(1),
     hurried: Duration::from_secs(5),
     connections: 512,
     from_one: 256,

@@ -89,7 +89,8 @@ impl Inbox {
             config.clone(),
             "virtualips",
             |event| {
-                let done = vips.enter(event, id_of, |id, sight| {
+                let id = |it: &Seen<VirtualIP>| Some(id_of(it));
+                let done = vips.enter(event, id, |id, sight| {
                     if let Some(sight) = readable(sight) {
                         put(&mut self.lock().mail.vips, id, sight);
                     }
@@ -156,12 +157,12 @@ impl Inbox {
     }
 }
 
-fn id_of(object: &Seen<VirtualIP>) -> Option<VipId> {
+fn id_of(object: &Seen<VirtualIP>) -> VipId {
     let meta = object.meta();
-    Some(VipId {
+    VipId {
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
-    })
+    }
 }
 
 /// What can be judged of a sight. Of an object that cannot be read nothing is told, so what

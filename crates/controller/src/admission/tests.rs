@@ -139,7 +139,7 @@ async fn an_object_that_cannot_work_is_refused_with_its_reason() {
 async fn risks_are_warnings_that_clients_print() {
     let object = json!({
         "metadata": { "name": "web" },
-        "spec": { "replicas": 2, "template": pod(&json!({ names::RELEASE_POLICY: "never" })) },
+        "spec": { "replicas": 1, "template": pod(&json!({ names::RELEASE_POLICY: "never" })) },
     });
     let review = question("apps", "deployments", "CREATE", &object);
     let answer = told(admission(), "/validate", &review).await;
@@ -148,7 +148,7 @@ async fn risks_are_warnings_that_clients_print() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     let warning = warnings[0].as_str().unwrap();
     assert!(
-        warning.starts_with("RolloutWaits: spec.strategy: "),
+        warning.starts_with("RolloutInterrupts: spec.strategy: "),
         "{warning}"
     );
     assert!(warning.chars().count() <= 250, "{warning}");

@@ -12,12 +12,12 @@ fn issued(namespace: &str, secret: &str, names: &[&str]) -> ApiTls {
     })
 }
 
-fn webhook(addr: &str, namespace: &str, secret: &str) -> Option<WebhookSettings> {
-    Some(WebhookSettings {
+fn webhook(addr: &str, namespace: &str, secret: &str) -> WebhookSettings {
+    WebhookSettings {
         addr: addr.parse().unwrap(),
         namespace: namespace.into(),
         secret: secret.into(),
-    })
+    }
 }
 
 fn defaults() -> Config {
@@ -33,7 +33,7 @@ fn defaults() -> Config {
             tls: Some(issued("kube-system", "floe-api-tls", &[])),
             swagger: false,
         },
-        webhook: webhook("[::]:9443", "kube-system", "floe-webhook-tls"),
+        webhook: Some(webhook("[::]:9443", "kube-system", "floe-webhook-tls")),
         extender: ExtenderSettings {
             addr: "[::]:9040".parse().unwrap(),
             advertise: None,
@@ -146,7 +146,7 @@ fn every_flag_changes_its_setting() {
                     tls: Some(issued("floe", "floe-api-tls", &[])),
                     ..defaults().api
                 },
-                webhook: webhook("[::]:9443", "floe", "floe-webhook-tls"),
+                webhook: Some(webhook("[::]:9443", "floe", "floe-webhook-tls")),
                 ..defaults()
             },
         ),
@@ -173,7 +173,7 @@ fn the_flags_of_the_extender_change_its_settings() {
                     addr: "10.0.0.1:1".parse().unwrap(),
                     ..defaults().api
                 },
-                webhook: webhook("10.0.0.1:9443", "kube-system", "floe-webhook-tls"),
+                webhook: Some(webhook("10.0.0.1:9443", "kube-system", "floe-webhook-tls")),
                 extender: ExtenderSettings {
                     addr: "10.0.0.1:9040".parse().unwrap(),
                     ..defaults().extender
@@ -222,7 +222,7 @@ fn the_flags_of_the_webhook_change_its_settings() {
     assert_eq!(of(&["--webhook=false"]), None);
     assert_eq!(
         of(&["--webhook", "--webhook-port=1", "--webhook-secret=ns/tls"]),
-        webhook("[::]:1", "ns", "tls")
+        Some(webhook("[::]:1", "ns", "tls"))
     );
     assert!(parse(&["--webhook-secret=a/b/c"]).is_err());
 }

@@ -146,15 +146,14 @@ impl Known {
             return;
         }
         let kubelet = written(lease);
-        self.evidence.kubelet = Some(match before {
-            Some(_) => Renewal {
+        self.evidence.kubelet = Some(if before.is_some() {
+            Renewal {
                 at: now,
                 interval: kubelet.interval(),
-            },
-            None => {
-                let agent = self.evidence.agent.map(|heard| (heard, self.wrote));
-                witness::renewal(&kubelet, agent, now)
             }
+        } else {
+            let agent = self.evidence.agent.map(|heard| (heard, self.wrote));
+            witness::renewal(&kubelet, agent, now)
         });
     }
 }

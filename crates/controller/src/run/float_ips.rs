@@ -92,33 +92,10 @@ pub fn start(
     let cloud = Cloud::new(file.cloud_provider.as_deref(), &metrics)?;
     let reporter = Reporter::new(events.clone(), metrics.clone());
 
-    let waker = Waker {
-        client: client.clone(),
-        claims: claims.clone(),
-        cluster: cluster.clone(),
-        store: store.clone(),
-        waiting: waiting.clone(),
-        calls: calls.clone(),
-        metrics: metrics.clone(),
-        standing: standing.clone(),
-    };
-    tasks.start(|stop| waker.run(stop));
-    let rollouts = Rollouts {
-        client: client.clone(),
-        claims: claims.clone(),
-        cluster: cluster.clone(),
-        workloads: workloads.clone(),
-        store: store.clone(),
-        waiting: waiting.clone(),
-        events: events.clone(),
-        metrics: metrics.clone(),
-        standing: standing.clone(),
-    };
-    tasks.start(|stop| rollouts.run(stop));
     let reclaimer = Reclaimer {
         client: client.clone(),
         cluster: cluster.clone(),
-        workloads,
+        workloads: workloads.clone(),
         store: store.clone(),
         records: records.clone(),
         cloud: cloud.clone(),
@@ -154,7 +131,7 @@ pub fn start(
         store: store.clone(),
         records: records.clone(),
         vips: vips.clone(),
-        events,
+        events: events.clone(),
         metrics: metrics.clone(),
         standing: standing.clone(),
     };
@@ -172,11 +149,50 @@ pub fn start(
         reporter,
         metrics,
     };
+    wake(tasks, &binder, &calls, &standing);
+    help_rollouts(tasks, &binder, workloads, events, &standing);
     keep_gates(tasks, binder.clone(), calls, scheduling, &standing);
     Ok(Answering {
         rest: for_people(&binder, vips),
         extender: for_the_scheduler(binder, standing),
     })
+}
+
+/// Starts what wakes pods for which there is room.
+fn wake(tasks: &mut Tasks, binder: &Binder, calls: &Calls, standing: &watch::Receiver<Standing>) {
+    let waker = Waker {
+        client: binder.client.clone(),
+        claims: binder.claims.clone(),
+        cluster: binder.cluster.clone(),
+        store: binder.store.clone(),
+        waiting: binder.waiting.clone(),
+        calls: calls.clone(),
+        metrics: binder.metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| waker.run(stop));
+}
+
+/// Starts what has rolling updates go on that wait for addresses.
+fn help_rollouts(
+    tasks: &mut Tasks,
+    binder: &Binder,
+    workloads: Workloads,
+    events: Events,
+    standing: &watch::Receiver<Standing>,
+) {
+    let rollouts = Rollouts {
+        client: binder.client.clone(),
+        claims: binder.claims.clone(),
+        cluster: binder.cluster.clone(),
+        workloads,
+        store: binder.store.clone(),
+        waiting: binder.waiting.clone(),
+        events,
+        metrics: binder.metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| rollouts.run(stop));
 }
 
 /// Starts what lets pods through their gates. Where the scheduler asks an extender there

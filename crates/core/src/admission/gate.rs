@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{text, workload};
 
 /// The gate.
-pub const GATE: &str = "floe.dev/ip";
+pub use crate::schedule::gate::GATE;
 
 /// The JSON patch that puts the gate on a new pod; none if the pod needs none.
 ///

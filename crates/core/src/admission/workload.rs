@@ -297,7 +297,7 @@ impl<'a> Subject<'a> {
             risks.push((format!("{spec}.nodeName"), Risk::NodeNamed));
         }
         if self.kind == Kind::Deployment && policy.keeps() {
-            let risk = rollout::risk(&self.object["spec"]);
+            let risk = rollout::risk(self.object);
             risks.extend(risk.map(|it| ("spec.strategy".to_owned(), Risk::Rollout(it))));
         }
         risks

@@ -69,18 +69,18 @@ pub fn find(path: &Path, own: &[IpAddr], addresses: &[IpAddr]) -> Result<Option<
         let its = there
             .iter()
             .filter(|it| it.link == address.link && it.scope == 0);
-        let nets = its.map(|it| it.net.trunc()).filter(wide);
-        let mut nets: Vec<IpNet> = nets.collect();
-        nets.sort();
-        Ok(link.map(|link| (link, nets)))
+        let wide = its.map(|it| it.net.trunc()).filter(wide);
+        let mut subnets: Vec<IpNet> = wide.collect();
+        subnets.sort();
+        Ok(link.map(|link| (link, subnets)))
     })??;
-    Ok(found.and_then(|(link, nets)| {
+    Ok(found.and_then(|(link, subnets)| {
         Some(Room {
             netns: path.to_owned(),
             link: link.index,
             mac: link.mac?,
             lower: link.parent.filter(|_| link.is_elsewhere),
-            nets,
+            nets: subnets,
         })
     }))
 }
@@ -147,13 +147,13 @@ impl Loans {
                 });
                 self.0.len() - 1
             });
-            let lent = &mut self.0[index];
-            lent.until = until;
+            let noted = &mut self.0[index];
+            noted.until = until;
             match lend(loan, left) {
-                Ok(true) if lent.over.is_none() => {
+                Ok(true) if noted.over.is_none() => {
                     let over = Arc::<AtomicBool>::default();
                     tell(loan.clone(), deadline.clone(), Arc::clone(&over));
-                    lent.over = Some(over);
+                    noted.over = Some(over);
                 }
                 Ok(_) => {}
                 Err(error) => {

@@ -346,7 +346,10 @@ fn other_combinations_that_do_not_work_are_told() {
 #[test]
 fn updates_of_deployments_that_keep_addresses_are_looked_at() {
     let kept = json!({ names::RELEASE_POLICY: "immutable" });
-    let verdict = created(Kind::Deployment, &workload(2, &kept));
+    let mut fixed = workload(2, &kept);
+    assert!(created(Kind::Deployment, &fixed).warnings.is_empty());
+    fixed["spec"]["strategy"] = json!({ "rollingUpdate": { "maxUnavailable": 0 } });
+    let verdict = created(Kind::Deployment, &fixed);
     assert_eq!(warnings(&verdict), ["RolloutWaits"]);
     let mut one = workload(1, &kept);
     one["spec"]["strategy"] = json!({ "rollingUpdate": { "maxUnavailable": 1, "maxSurge": 0 } });
