@@ -32,6 +32,7 @@ use crate::{
     cluster::{Assigned, Change, Pod},
     config::{Scheduling, SchedulingSettings},
     duty::Duty,
+    evict::Evictor,
     leader::Standing,
     queue::Queue,
 };
@@ -54,6 +55,8 @@ const PACE: Duration = Duration::from_secs(30);
 pub struct Gatekeeper {
     /// Gives addresses. It has all that is needed otherwise.
     pub binder: Binder,
+    /// Who takes pods away.
+    pub evictor: Evictor,
     /// Pods that may go on.
     pub calls: Calls,
     /// Who schedules, and how long that may take.

@@ -31,6 +31,7 @@ mod desk;
 mod directory;
 mod duty;
 mod events;
+mod evict;
 mod extender;
 mod gates;
 mod health;

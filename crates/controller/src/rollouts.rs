@@ -4,7 +4,7 @@
 //! 1. [`gather`](mod@gather): the Deployment, its pods, what they hold and who waits; from
 //!    the caches, and read directly before a pod is taken away.
 //! 2. Decide, in [`floe_core::rollout`].
-//! 3. [`evict`](mod@evict): by the Eviction API with the uid of the pod, so that disruption
+//! 3. [`evict`](mod@crate::evict): by the Eviction API with the uid of the pod, so that disruption
 //!    budgets hold and no other pod of the name is meant.
 //! 4. [`memory`]: what was done and told, and [`tell`](mod@tell): Events on the Deployment.
 //!
@@ -27,7 +27,6 @@ use tokio::{
 use tracing::{debug, info};
 
 use self::{
-    evict::Outcome,
     gather::{Scene, Unknown},
     memory::{Memory, Name},
 };
@@ -36,6 +35,7 @@ use crate::{
     cluster::{Change, Cluster, Freshness, Pod, Workloads},
     duty::Duty,
     events::Events,
+    evict::{Evictor, Outcome, Victim},
     leader::Standing,
     metrics::Metrics,
     queue::Queue,
@@ -43,7 +43,6 @@ use crate::{
     waiting::Waiting,
 };
 
-mod evict;
 mod gather;
 mod memory;
 mod tell;
@@ -58,6 +57,8 @@ const PACE: Duration = Duration::from_secs(5);
 
 /// Helps rolling updates along.
 pub struct Rollouts {
+    /// Who takes pods away.
+    pub evictor: Evictor,
     /// The way to the API server.
     pub client: Client,
     /// What pods ask for.
@@ -230,7 +231,13 @@ impl Rollouts {
         eviction: &Eviction,
         memory: &Memory,
     ) -> Result<(), Unknown> {
-        let outcome = self.evict(&name.0, eviction).await;
+        let victim = Victim {
+            namespace: &name.0,
+            name: &eviction.name,
+            uid: &eviction.uid,
+            version: None,
+        };
+        let outcome = self.evictor.evict(victim).await;
         self.metrics.rollouts().evicted(outcome.reason());
         match outcome {
             Outcome::Evicted => {

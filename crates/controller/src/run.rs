@@ -20,6 +20,7 @@ use crate::{
     contact::Contact,
     definitions,
     events::{self, Events},
+    evict::Evictor,
     health::{self, Probes},
     leader::{self, Addresses, Elector, Standing},
     metrics::{self, Metrics},
@@ -89,6 +90,7 @@ pub async fn run(config: Config) -> Result<(), Error> {
     let signals = Signals::listen()?;
     let settings = addresses::load(&config.file)?;
     let (client, server) = client::make(config.kubeconfig.clone()).await?;
+    let evictor = Evictor::new(client::direct(config.kubeconfig.clone()).await?);
     let doors = Doors::open(&config).await?;
     let addr = |listener: &TcpListener, asked| listener.local_addr().unwrap_or(asked);
     let extender_addr = addr(&doors.extender, config.extender.addr);
@@ -110,7 +112,7 @@ pub async fn run(config: Config) -> Result<(), Error> {
     };
 
     let mut tasks = Tasks::default();
-    start(&mut tasks, &client, config, settings, doors, own)?;
+    start(&mut tasks, &client, evictor, config, settings, doors, own)?;
 
     tasks.run(signals).await
 }
@@ -121,6 +123,7 @@ type Tasks = tasks::Tasks<Error>;
 fn start(
     tasks: &mut Tasks,
     client: &Client,
+    evictor: Evictor,
     config: Config,
     settings: Settings,
     doors: Doors,
@@ -171,6 +174,7 @@ fn start(
     tasks.start(|stop| store::feed(feeds, stop));
     let surroundings = Surroundings {
         client: client.clone(),
+        evictor,
         store: store.clone(),
         metrics: metrics.clone(),
         events,

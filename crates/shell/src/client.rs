@@ -30,15 +30,27 @@ pub enum ClientError {
 
 /// Makes a client, and tells the server's address; does not connect yet.
 pub async fn make(kubeconfig: Option<PathBuf>) -> Result<(Client, Uri), ClientError> {
-    let config = match kubeconfig {
-        Some(path) => from_file(&path)
-            .await
-            .map_err(|source| ClientError::Kubeconfig { path, source })?,
-        None => Config::infer().await.map_err(ClientError::Surroundings)?,
-    };
+    let config = config(kubeconfig).await?;
     let server = config.cluster_url.clone();
     let client = Client::try_from(config).map_err(ClientError::Client)?;
     Ok((client, server))
+}
+
+/// Makes a client that tells at once what the server refuses for now (429, 503, 504), where
+/// the other one tries again by itself.
+pub async fn direct(kubeconfig: Option<PathBuf>) -> Result<Client, ClientError> {
+    let mut config = config(kubeconfig).await?;
+    config.default_retry = false;
+    Client::try_from(config).map_err(ClientError::Client)
+}
+
+async fn config(kubeconfig: Option<PathBuf>) -> Result<Config, ClientError> {
+    match kubeconfig {
+        Some(path) => from_file(&path)
+            .await
+            .map_err(|source| ClientError::Kubeconfig { path, source }),
+        None => Config::infer().await.map_err(ClientError::Surroundings),
+    }
 }
 
 async fn from_file(path: &Path) -> Result<Config, KubeconfigError> {

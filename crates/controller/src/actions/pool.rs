@@ -80,6 +80,12 @@ pub enum PoolError {
         /// The name of the pool.
         name: String,
     },
+    /// Its namespace is not there.
+    #[error("there is no namespace {namespace}")]
+    NoNamespace {
+        /// The namespace.
+        namespace: String,
+    },
     /// Somebody else was faster.
     #[error("pool {name} was changed by somebody else meanwhile")]
     Conflict {
@@ -153,6 +159,7 @@ impl PoolError {
             Self::NoObjectName { .. } => "InvalidPoolName",
             Self::NegativeSize { .. } => "InvalidPoolSize",
             Self::Missing { .. } => "PoolNotFound",
+            Self::NoNamespace { .. } => "NamespaceNotFound",
             Self::Conflict { .. } => "PoolConflict",
             Self::Refused { .. } => "PoolWriteRefused",
             Self::Invalid { .. } => "PoolInvalid",
@@ -166,6 +173,7 @@ impl PoolError {
             Self::Name(_)
             | Self::NoObjectName { .. }
             | Self::NegativeSize { .. }
+            | Self::NoNamespace { .. }
             | Self::Invalid { .. } => true,
             Self::Missing { .. }
             | Self::Conflict { .. }
@@ -300,6 +308,10 @@ async fn within<T>(
         // What was to be changed is gone.
         (409, _) | (404, "update") => PoolError::Conflict { name },
         (404, "delete") => PoolError::Missing { name },
+        // There is nothing that the pool could be in.
+        (404, "create") => PoolError::NoNamespace {
+            namespace: id.namespace.clone(),
+        },
         (422, _) => PoolError::Invalid { verb, why },
         _ => PoolError::Refused { verb, why },
     })

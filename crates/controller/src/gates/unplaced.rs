@@ -8,19 +8,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use floe_api::extender::PodRef;
-use floe_shell::logs;
-use k8s_openapi::api::core::v1::Pod as PodResource;
-use kube::{
-    Api,
-    api::{DeleteParams, EvictParams, Preconditions},
-};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{Gatekeeper, Name};
-use crate::{claims::ClaimError, cluster::Pod};
-
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::{
+    claims::ClaimError,
+    cluster::Pod,
+    evict::{Outcome, Refused, Victim},
+};
 
 /// Since when this process sees a pod so. Times of others are not believed: the
 /// condition of a gated pod has the time of its making.
@@ -43,7 +38,7 @@ pub enum EvictError {
         /// Its name.
         name: String,
         /// What it says.
-        why: String,
+        why: Refused,
     },
 }
 
@@ -52,7 +47,7 @@ impl EvictError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Pod(error) => error.reason(),
-            Self::Refused { .. } => "EvictionRefused",
+            Self::Refused { why, .. } => why.reason(),
         }
     }
 }
@@ -140,30 +135,20 @@ impl Gatekeeper {
     }
 
     async fn evict(&self, pod: &Pod) -> Result<(), EvictError> {
-        let refused = |why| EvictError::Refused {
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            why,
+        let victim = Victim {
+            namespace: &pod.namespace,
+            name: &pod.name,
+            uid: &pod.uid,
+            // One that gets a node now must not go.
+            version: Some(&pod.version),
         };
-        let pods: Api<PodResource> = Api::namespaced(self.binder.client.clone(), &pod.namespace);
-        let options = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(pod.uid.clone()),
-                // One that gets a node now must not go.
-                resource_version: Some(pod.version.clone()),
+        match self.evictor.evict(victim).await {
+            Outcome::Evicted | Outcome::Gone => Ok(()),
+            Outcome::Refused(why) => Err(EvictError::Refused {
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                why,
             }),
-            ..DeleteParams::default()
-        };
-        let params = EvictParams {
-            delete_options: Some(options),
-            ..EvictParams::default()
-        };
-        match timeout(PATIENCE, pods.evict(&pod.name, &params)).await {
-            Ok(Ok(_)) => Ok(()),
-            // It is gone, or another one by now.
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(()),
-            Ok(Err(error)) => Err(refused(logs::with_causes(&error))),
-            Err(_) => Err(refused(format!("no answer within {PATIENCE:?}"))),
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     config::{Scheduling, SchedulingSettings},
     directory::Directory,
     events::{self, Events},
+    evict::Evictor,
     gates::{Calls, Gatekeeper},
     leader::Standing,
     marks::Marker,
@@ -196,6 +197,7 @@ impl Scene {
         };
         let gatekeeper = Gatekeeper {
             binder,
+            evictor: Evictor::new(self.server.client()),
             calls: self.calls.clone(),
             settings: SchedulingSettings {
                 mode,

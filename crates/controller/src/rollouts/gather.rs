@@ -60,7 +60,7 @@ pub(super) enum Unknown {
     #[error("cannot list the pods of {0}: {1}")]
     Pods(String, String),
     #[error(transparent)]
-    Refused(#[from] super::evict::Refused),
+    Refused(#[from] crate::evict::Refused),
 }
 
 impl Unknown {

@@ -10,11 +10,10 @@ use tracing::info;
 
 use super::{
     Rollouts,
-    evict::Refused,
     gather::Scene,
     memory::{Memory, Name},
 };
-use crate::events::News;
+use crate::{events::News, evict::Refused};
 
 /// The reason when a pod was handed addresses and did not take them.
 const NOT_TAKEN: &str = "RolloutHandoverNotTaken";

@@ -17,6 +17,7 @@ impl Scene {
         let (told, inbox) = events::channel();
         tokio::spawn(inbox.write(self.server.client(), "pod".into(), self.stop.clone()));
         Rollouts {
+            evictor: Evictor::new(self.server.client()),
             client: self.server.client(),
             claims: self.claims.clone(),
             cluster: self.cluster.clone(),

@@ -16,6 +16,7 @@ use crate::{
     desk::Desk,
     directory::Directory,
     events::Events,
+    evict::Evictor,
     extender::Extender,
     gates::{Calls, Gatekeeper, NodeKeeper},
     leader::Standing,
@@ -37,6 +38,8 @@ use crate::{
 pub struct Surroundings {
     /// The way to the API server.
     pub client: Client,
+    /// Who takes pods away.
+    pub evictor: Evictor,
     /// The books.
     pub store: Store,
     /// Where it is counted.
@@ -65,6 +68,7 @@ pub fn start(
 ) -> Result<Answering, Error> {
     let Surroundings {
         client,
+        evictor,
         store,
         metrics,
         events,
@@ -150,8 +154,27 @@ pub fn start(
         metrics,
     };
     wake(tasks, &binder, &calls, &standing);
-    help_rollouts(tasks, &binder, workloads, events, &standing);
-    keep_gates(tasks, binder.clone(), calls, scheduling, &standing);
+    let rollouts = Rollouts {
+        evictor: evictor.clone(),
+        client: binder.client.clone(),
+        claims: binder.claims.clone(),
+        cluster: binder.cluster.clone(),
+        workloads,
+        store: binder.store.clone(),
+        waiting: binder.waiting.clone(),
+        events,
+        metrics: binder.metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| rollouts.run(stop));
+    let gatekeeper = Gatekeeper {
+        binder: binder.clone(),
+        evictor,
+        calls,
+        settings: scheduling,
+        standing: standing.clone(),
+    };
+    keep_gates(tasks, gatekeeper);
     Ok(Answering {
         rest: for_people(&binder, vips),
         extender: for_the_scheduler(binder, standing),
@@ -173,37 +196,15 @@ fn wake(tasks: &mut Tasks, binder: &Binder, calls: &Calls, standing: &watch::Rec
     tasks.start(|stop| waker.run(stop));
 }
 
-/// Starts what has rolling updates go on that wait for addresses.
-fn help_rollouts(
-    tasks: &mut Tasks,
-    binder: &Binder,
-    workloads: Workloads,
-    events: Events,
-    standing: &watch::Receiver<Standing>,
-) {
-    let rollouts = Rollouts {
-        client: binder.client.clone(),
-        claims: binder.claims.clone(),
-        cluster: binder.cluster.clone(),
-        workloads,
-        store: binder.store.clone(),
-        waiting: binder.waiting.clone(),
-        events,
-        metrics: binder.metrics.clone(),
-        standing: standing.clone(),
-    };
-    tasks.start(|stop| rollouts.run(stop));
-}
-
 /// Starts what lets pods through their gates. Where the scheduler asks an extender there
 /// are none, unless somebody has switched over.
-fn keep_gates(
-    tasks: &mut Tasks,
-    binder: Binder,
-    calls: Calls,
-    settings: SchedulingSettings,
-    standing: &watch::Receiver<Standing>,
-) {
+fn keep_gates(tasks: &mut Tasks, gatekeeper: Gatekeeper) {
+    let Gatekeeper {
+        binder,
+        settings,
+        standing,
+        ..
+    } = &gatekeeper;
     if settings.mode == Scheduling::Gates {
         let keeper = NodeKeeper {
             client: binder.client.clone(),
@@ -214,12 +215,6 @@ fn keep_gates(
         };
         tasks.start(|stop| keeper.run(stop));
     }
-    let gatekeeper = Gatekeeper {
-        binder,
-        calls,
-        settings,
-        standing: standing.clone(),
-    };
     tasks.start(|stop| gatekeeper.run(stop));
 }
 

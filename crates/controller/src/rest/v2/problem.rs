@@ -80,6 +80,7 @@ impl From<PoolError> for Refused {
             PoolError::NoObjectName { .. } => (StatusCode::BAD_REQUEST, Some("namespace, name")),
             PoolError::NegativeSize { .. } => (StatusCode::BAD_REQUEST, Some("size")),
             PoolError::Invalid { .. } => (StatusCode::BAD_REQUEST, None),
+            PoolError::NoNamespace { .. } => (StatusCode::BAD_REQUEST, Some("namespace")),
             PoolError::Missing { .. } => (StatusCode::NOT_FOUND, None),
             PoolError::Conflict { .. } => (StatusCode::CONFLICT, None),
             PoolError::Refused { .. } | PoolError::Record(_) => {

@@ -105,6 +105,18 @@ async fn what_no_pool_can_be_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pool_of_a_namespace_that_is_not_there_is_the_callers_fault() {
+    let scene = world().await;
+    let api = Api::of(&scene);
+    scene
+        .server
+        .fault(Method::POST, "/pools", Fault::Refuse(404));
+    let (path, settings) = ("/v2/pools/gone/p", json!({ "size": 1 }));
+    let refused = api.send(Method::PUT, path, &settings).await;
+    assert_eq!(refusal(&refused), (400, "NamespaceNotFound", "namespace"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_api_server_that_fails_is_no_fault_of_the_caller() {
     let scene = world().await;
     let api = Api::of(&scene);

@@ -2,22 +2,36 @@
 
 use std::time::Duration;
 
-use floe_core::rollout::Eviction;
 use floe_shell::logs;
 use k8s_openapi::{
     api::{core::v1::Pod, policy::v1},
     apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions, Status},
 };
-use kube::{Api, Error, api::PostParams};
+use kube::{Api, Client, Error, api::PostParams};
 use tokio::time::timeout;
-
-use super::Rollouts;
 
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Takes pods away.
+#[derive(Clone)]
+pub struct Evictor(Client);
+
+/// A pod, as it has to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Victim<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its uid.
+    pub uid: &'a str,
+    /// Its version, if it must not have changed.
+    pub version: Option<&'a str>,
+}
+
 /// What came of it.
-pub(super) enum Outcome {
+pub enum Outcome {
     /// The pod goes.
     Evicted,
     /// There is no such pod any more, or another one of its name.
@@ -28,7 +42,7 @@ pub(super) enum Outcome {
 
 /// Why a pod is not taken away now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
+pub enum Refused {
     /// A disruption budget protects it.
     #[error("a disruption budget protects it for now: {0}")]
     Budget(String),
@@ -38,6 +52,7 @@ pub(super) enum Refused {
 }
 
 impl Refused {
+    /// The stable reason.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Budget(_) => "DisruptionBudget",
@@ -47,6 +62,7 @@ impl Refused {
 }
 
 impl Outcome {
+    /// The stable reason, or that it goes.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Evicted => "evicted",
@@ -56,27 +72,33 @@ impl Outcome {
     }
 }
 
-impl Rollouts {
+impl Evictor {
+    /// By a client that tells refusals as they are: the usual one tries again for minutes
+    /// what a budget refuses for now.
+    pub fn new(client: Client) -> Self {
+        Self(client)
+    }
+
     /// Asks for the end of a pod. The request is written here, because the client library
-    /// does not send the uid along.
-    pub(super) async fn evict(&self, namespace: &str, eviction: &Eviction) -> Outcome {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+    /// does not send along which pod is meant.
+    pub async fn evict(&self, victim: Victim<'_>) -> Outcome {
+        let pods: Api<Pod> = Api::namespaced(self.0.clone(), victim.namespace);
         let body = v1::Eviction {
             metadata: ObjectMeta {
-                namespace: Some(namespace.to_owned()),
-                name: Some(eviction.name.clone()),
+                namespace: Some(victim.namespace.to_owned()),
+                name: Some(victim.name.to_owned()),
                 ..ObjectMeta::default()
             },
             delete_options: Some(DeleteOptions {
                 preconditions: Some(Preconditions {
-                    uid: Some(eviction.uid.clone()),
-                    resource_version: None,
+                    uid: Some(victim.uid.to_owned()),
+                    resource_version: victim.version.map(str::to_owned),
                 }),
                 ..DeleteOptions::default()
             }),
         };
         let params = PostParams::default();
-        let call = pods.create_subresource("eviction", &eviction.name, &params, &body);
+        let call = pods.create_subresource("eviction", victim.name, &params, &body);
         let error = match timeout(PATIENCE, call).await {
             Ok(Ok(Status { .. })) => return Outcome::Evicted,
             Ok(Err(error)) => error,
