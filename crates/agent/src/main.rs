@@ -31,6 +31,7 @@ mod places;
 mod plugins;
 mod pods;
 mod request;
+mod rewired;
 mod run;
 mod server;
 mod settings;

@@ -34,6 +34,7 @@ use crate::{
     permits::Records,
     places,
     pods::Pods,
+    rewired,
     server::{
         Server,
         door::{self, DoorError},
@@ -182,6 +183,8 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
     tasks.start(|stop| followed.run(own, doubts, stop));
     let (followed, own) = (records.clone(), node.clone());
     tasks.start(|stop| followed.run(own, stop));
+    let doubting = records.clone();
+    tasks.start(|stop| rewired::watch(move || doubting.forget(), stop));
 
     let conflicts = Conflicts::default();
     let health = Health {

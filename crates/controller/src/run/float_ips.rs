@@ -154,27 +154,13 @@ pub fn start(
         metrics,
     };
     wake(tasks, &binder, &calls, &standing);
-    let rollouts = Rollouts {
+    let helped = Helped {
         evictor: evictor.clone(),
-        client: binder.client.clone(),
-        claims: binder.claims.clone(),
-        cluster: binder.cluster.clone(),
         workloads,
-        store: binder.store.clone(),
-        waiting: binder.waiting.clone(),
         events,
-        metrics: binder.metrics.clone(),
-        standing: standing.clone(),
     };
-    tasks.start(|stop| rollouts.run(stop));
-    let gatekeeper = Gatekeeper {
-        binder: binder.clone(),
-        evictor,
-        calls,
-        settings: scheduling,
-        standing: standing.clone(),
-    };
-    keep_gates(tasks, gatekeeper);
+    help_rollouts(tasks, &binder, helped, &standing);
+    keep_gates(tasks, binder.clone(), evictor, calls, scheduling, &standing);
     Ok(Answering {
         rest: for_people(&binder, vips),
         extender: for_the_scheduler(binder, standing),
@@ -196,15 +182,45 @@ fn wake(tasks: &mut Tasks, binder: &Binder, calls: &Calls, standing: &watch::Rec
     tasks.start(|stop| waker.run(stop));
 }
 
+/// What helping rolling updates needs beside what a binder has.
+struct Helped {
+    evictor: Evictor,
+    workloads: Workloads,
+    events: Events,
+}
+
+/// Starts what has rolling updates go on that wait for addresses.
+fn help_rollouts(
+    tasks: &mut Tasks,
+    binder: &Binder,
+    helped: Helped,
+    standing: &watch::Receiver<Standing>,
+) {
+    let rollouts = Rollouts {
+        evictor: helped.evictor,
+        client: binder.client.clone(),
+        claims: binder.claims.clone(),
+        cluster: binder.cluster.clone(),
+        workloads: helped.workloads,
+        store: binder.store.clone(),
+        waiting: binder.waiting.clone(),
+        events: helped.events,
+        metrics: binder.metrics.clone(),
+        standing: standing.clone(),
+    };
+    tasks.start(|stop| rollouts.run(stop));
+}
+
 /// Starts what lets pods through their gates. Where the scheduler asks an extender there
 /// are none, unless somebody has switched over.
-fn keep_gates(tasks: &mut Tasks, gatekeeper: Gatekeeper) {
-    let Gatekeeper {
-        binder,
-        settings,
-        standing,
-        ..
-    } = &gatekeeper;
+fn keep_gates(
+    tasks: &mut Tasks,
+    binder: Binder,
+    evictor: Evictor,
+    calls: Calls,
+    settings: SchedulingSettings,
+    standing: &watch::Receiver<Standing>,
+) {
     if settings.mode == Scheduling::Gates {
         let keeper = NodeKeeper {
             client: binder.client.clone(),
@@ -215,6 +231,13 @@ fn keep_gates(tasks: &mut Tasks, gatekeeper: Gatekeeper) {
         };
         tasks.start(|stop| keeper.run(stop));
     }
+    let gatekeeper = Gatekeeper {
+        binder,
+        evictor,
+        calls,
+        settings,
+        standing: standing.clone(),
+    };
     tasks.start(|stop| gatekeeper.run(stop));
 }
 
