@@ -122,6 +122,8 @@ pub const GROUPS: &[Group] = &[
             "restore",
             "shared-ips",
             "node-pools",
+            "gates",
+            "chart",
             "chart",
             "lifecycle",
             "lifecycle-2",

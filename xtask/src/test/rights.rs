@@ -25,6 +25,30 @@ const MANIFESTS: [&str; 3] = [
 /// that is about to go.
 const DECISION: &str = "authorization.k8s.io/decision";
 
+/// What tests have refused on purpose: kinds of workloads for which nobody gave a right yet, and
+/// a Secret that somebody has deleted, which floe may not make anew.
+const PROVOKED: [(&str, &str); 2] = [("example.dev", "games"), ("", "secrets")];
+
+/// What no cluster test uses yet, and is needed: of pools of clouds those under floe's own account,
+/// the hook for gates, a DaemonSet whose pods are gone, a node that dies under FLIPOP's account. To
+/// be taken out here when a test comes.
+const UNTRIED: [(&str, &str, &str); 6] = [
+    ("flipop.digitalocean.com", "floatingippools", "patch"),
+    (
+        "flipop.digitalocean.com",
+        "nodednsrecordsets/status",
+        "patch",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        "patch",
+    ),
+    ("apps", "daemonsets", "get"),
+    ("coordination.k8s.io", "leases", "get"),
+    ("coordination.k8s.io", "leases", "list"),
+];
+
 /// A right that a role gives to an account.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
@@ -92,12 +116,20 @@ impl Requests {
         // What is granted is refused only by a server that has just started and has not read its
         // roles yet.
         let is_granted = |it: &Request| grants.iter().any(|grant| grant.allows(it));
-        let refused = self.0.iter().filter(|it| it.refused && !is_granted(it));
+        let is_meant = |it: &Request| PROVOKED.contains(&(it.group.as_str(), it.resource.as_str()));
+        // What is no resource, such as the version of the server, everybody may read.
+        let is_open = |it: &Request| it.resource.is_empty();
+        let is_fault = |it: &&Request| it.refused && !is_granted(it) && !is_meant(it);
+        let refused = self.0.iter().filter(is_fault).filter(|it| !is_open(it));
         let granted = self.0.iter().filter(|it| !it.refused);
         let granted: Vec<&Request> = granted.collect();
+        let is_untried = |it: &Grant| {
+            let names = (it.group.as_str(), it.resource.as_str(), it.verb.as_str());
+            UNTRIED.contains(&names)
+        };
         let unused = grants
             .iter()
-            .filter(|grant| !granted.iter().any(|it| grant.allows(it)));
+            .filter(|grant| !granted.iter().any(|it| grant.allows(it)) && !is_untried(grant));
         Verdict {
             refused: refused.map(ToString::to_string).collect(),
             unused: unused.map(ToString::to_string).collect(),

@@ -49,6 +49,12 @@ fn what_is_refused_and_what_is_never_used_is_found() {
         event("create", binding, "allow"),
         event("delete", &lease("mine"), "forbid"),
         event("get", &lease("mine"), "forbid"),
+        event(
+            "list",
+            r#"{"apiGroup":"example.dev","resource":"games"}"#,
+            "forbid",
+        ),
+        event("get", "{}", "forbid"),
         "{ cut off".to_owned(),
     ];
     requests.take_in(&lines.join("\n"));
