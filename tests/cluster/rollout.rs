@@ -158,8 +158,12 @@ async fn pauses_and_budgets_hold_an_update_and_it_goes_on_afterwards() -> Result
     namespace.kubectl(&["rollout", "pause", "deployment", "web"])?;
     told(&namespace, "web", "RolloutPaused", "kubectl rollout resume").await?;
     namespace.kubectl(&["delete", "poddisruptionbudget", "web"])?;
-    let ready = namespace.ready_pods("app=web", 2, LIMIT).await?;
-    assert!(ready.iter().all(|pod| before.contains_key(&pod.name_any())));
+    // The new pod waits beside them.
+    let pods = namespace.pods("app=web").await?;
+    let old = pods
+        .iter()
+        .filter(|pod| is_ready(pod) && before.contains_key(&pod.name_any()));
+    assert_eq!(old.count(), 2, "no old pod has gone");
 
     namespace.kubectl(&["rollout", "resume", "deployment", "web"])?;
     rolled_out(&namespace, "web")?;
