@@ -2,29 +2,16 @@
 //!
 //! Nothing waits for them: an address that cannot be opened is told, and tried again.
 
-use std::{
-    fmt,
-    net::SocketAddr,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::atomic::AtomicU64, time::Duration};
 
-use axum::{
-    Router,
-    extract::State,
-    http::{StatusCode, header},
-    response::IntoResponse,
-    routing::get,
-};
 use floe_api::floe::NodeNetworkStatus;
 use floe_core::{
     cni::call::Command,
     vip::keeper::{Role, Serving},
 };
-use floe_shell::{stop::Stop, version};
+use floe_shell::{figures, stop::Stop, version};
 use jiff::Timestamp;
 use prometheus_client::{
-    encoding::text,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::Registry,
 };
@@ -158,7 +145,7 @@ impl Metrics {
 
     async fn answer(self, listener: TcpListener, stop: Stop) {
         let (mut draining, mut over) = (stop.clone(), stop);
-        let server = axum::serve(listener, router(self.registry()))
+        let server = axum::serve(listener, figures::router(self.registry()))
             .with_graceful_shutdown(async move { draining.requested().await });
         tokio::select! {
             _ = server => {}
@@ -170,7 +157,7 @@ impl Metrics {
     /// What is served now.
     #[cfg(test)]
     pub fn text(&self) -> String {
-        render(&self.registry()).unwrap()
+        figures::render(&self.registry()).unwrap()
     }
 
     /// Whether a line is served now.
@@ -255,32 +242,6 @@ async fn open(addr: SocketAddr) -> TcpListener {
         }
         sleep(AGAIN).await;
     }
-}
-
-/// The route, as a value.
-fn router(registry: Registry) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .with_state(Arc::new(registry))
-}
-
-async fn metrics(State(registry): State<Arc<Registry>>) -> impl IntoResponse {
-    match render(&registry) {
-        Ok(text) => (StatusCode::OK, [(header::CONTENT_TYPE, OPEN_METRICS)], text),
-        Err(error) => (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
-            format!("cannot write the metrics: {error}"),
-        ),
-    }
-}
-
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-fn render(registry: &Registry) -> Result<String, fmt::Error> {
-    let mut text = String::new();
-    text::encode(&mut text, registry)?;
-    Ok(text)
 }
 
 fn number(count: usize) -> i64 {

@@ -77,27 +77,16 @@ pub struct Adopter {
 
 impl Adopter {
     /// Gives such pods their records until `stop`.
-    pub async fn run(self, mut stop: Stop) {
-        tokio::select! {
-            () = stop.requested() => {}
-            () = self.serve() => {}
-        }
-    }
-
-    async fn serve(&self) {
-        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
-        loop {
-            duty.begins().await;
-            tokio::select! {
-                () = duty.ends() => {}
-                () = self.act() => {}
-            }
-            // What is seen from here on, nobody notes: the next term begins anew.
+    pub async fn run(self, stop: Stop) {
+        let duty = Duty::new(self.standing.clone(), self.store.warmth());
+        // What is seen between two terms, nobody notes: the next one begins anew.
+        let forget = || {
             self.store.change(|books| {
                 books.want_round();
                 books.forget_runners();
             });
-        }
+        };
+        duty.each_term(stop, || self.act(), forget).await;
     }
 
     async fn act(&self) {

@@ -1,5 +1,6 @@
 //! When a task of the leader may act.
 
+use floe_shell::stop::Stop;
 use tokio::sync::watch;
 
 use crate::{leader::Standing, store::Warmth};
@@ -23,13 +24,36 @@ impl Duty {
         *self.standing.borrow() == Standing::Leading && self.warmth.borrow().is_warm()
     }
 
+    /// Acts while it is on, term after term, until `stop`. What a term leaves half done is
+    /// cut off in the middle; the first look of the next one, here or in another process, has
+    /// to find it again. After each term, what only a leader knows is forgotten.
+    pub async fn each_term<Act>(mut self, mut stop: Stop, act: impl Fn() -> Act, forget: impl Fn())
+    where
+        Act: Future<Output = ()>,
+    {
+        let terms = async {
+            loop {
+                self.begins().await;
+                tokio::select! {
+                    () = self.ends() => {}
+                    () = act() => {}
+                }
+                forget();
+            }
+        };
+        tokio::select! {
+            () = stop.requested() => {}
+            () = terms => {}
+        }
+    }
+
     /// Waits until it is on.
-    pub async fn begins(&mut self) {
+    async fn begins(&mut self) {
         self.wait_for(true).await;
     }
 
     /// Waits until it is off.
-    pub async fn ends(&mut self) {
+    async fn ends(&mut self) {
         self.wait_for(false).await;
     }
 

@@ -82,24 +82,9 @@ struct Term {
 
 impl Gatekeeper {
     /// Lets pods through until `stop`.
-    pub async fn run(self, mut stop: Stop) {
-        tokio::select! {
-            () = stop.requested() => {}
-            () = self.serve() => {}
-        }
-    }
-
-    async fn serve(&self) {
-        let mut duty = Duty::new(self.standing.clone(), self.binder.store.warmth());
-        loop {
-            duty.begins().await;
-            // Whatever is cut off in the middle is found again by the first look of
-            // whoever leads next.
-            tokio::select! {
-                () = duty.ends() => {}
-                () = self.act() => {}
-            }
-        }
+    pub async fn run(self, stop: Stop) {
+        let duty = Duty::new(self.standing.clone(), self.binder.store.warmth());
+        duty.each_term(stop, || self.act(), || ()).await;
     }
 
     async fn act(&self) {

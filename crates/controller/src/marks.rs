@@ -50,22 +50,9 @@ pub struct Marker {
 
 impl Marker {
     /// Keeps marks true until `stop`.
-    pub async fn run(self, mut stop: Stop) {
-        tokio::select! {
-            () = stop.requested() => {}
-            () = self.serve() => {}
-        }
-    }
-
-    async fn serve(&self) {
-        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
-        loop {
-            duty.begins().await;
-            tokio::select! {
-                () = duty.ends() => {}
-                () = self.act() => {}
-            }
-        }
+    pub async fn run(self, stop: Stop) {
+        let duty = Duty::new(self.standing.clone(), self.store.warmth());
+        duty.each_term(stop, || self.act(), || ()).await;
     }
 
     async fn act(&self) {

@@ -3,19 +3,11 @@
 //! What is in the books is read from them at each scrape; the rest is noted as
 //! it happens.
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{sync::atomic::AtomicU64, time::Duration};
 
-use axum::{
-    Router, extract::State, http::StatusCode, http::header, response::IntoResponse, routing::get,
-};
 use floe_shell::version;
 use jiff::Timestamp;
 use prometheus_client::{
-    encoding::text,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
     registry::Registry,
 };
@@ -374,32 +366,6 @@ impl Metrics {
             self.pool_shortage.clone(),
         );
     }
-}
-
-/// The route, as a value.
-pub fn router(registry: Registry) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics))
-        .with_state(Arc::new(registry))
-}
-
-async fn metrics(State(registry): State<Arc<Registry>>) -> impl IntoResponse {
-    match render(&registry) {
-        Ok(text) => (StatusCode::OK, [(header::CONTENT_TYPE, OPEN_METRICS)], text),
-        Err(error) => (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
-            format!("cannot write the metrics: {error}"),
-        ),
-    }
-}
-
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-fn render(registry: &Registry) -> Result<String, fmt::Error> {
-    let mut text = String::new();
-    text::encode(&mut text, registry)?;
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -47,22 +47,9 @@ pub struct Preallocator {
 
 impl Preallocator {
     /// Keeps pools filled until `stop`.
-    pub async fn run(self, mut stop: Stop) {
-        tokio::select! {
-            () = stop.requested() => {}
-            () = self.serve() => {}
-        }
-    }
-
-    async fn serve(&self) {
-        let mut duty = Duty::new(self.standing.clone(), self.filler.store.warmth());
-        loop {
-            duty.begins().await;
-            tokio::select! {
-                () = duty.ends() => {}
-                () = self.act() => {}
-            }
-        }
+    pub async fn run(self, stop: Stop) {
+        let duty = Duty::new(self.standing.clone(), self.filler.store.warmth());
+        duty.each_term(stop, || self.act(), || ()).await;
     }
 
     async fn act(&self) {

@@ -87,24 +87,9 @@ pub struct Reclaimer {
 
 impl Reclaimer {
     /// Acts on changes, and looks for whatever was missed, until `stop`.
-    pub async fn run(self, mut stop: Stop) {
-        tokio::select! {
-            () = stop.requested() => {}
-            () = self.serve() => {}
-        }
-    }
-
-    async fn serve(&self) {
-        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
-        loop {
-            duty.begins().await;
-            // Whatever is cut off in the middle is found again by a check, here or
-            // by the next leader.
-            tokio::select! {
-                () = duty.ends() => {}
-                () = self.act() => {}
-            }
-        }
+    pub async fn run(self, stop: Stop) {
+        let duty = Duty::new(self.standing.clone(), self.store.warmth());
+        duty.each_term(stop, || self.act(), || ()).await;
     }
 
     async fn act(&self) {

@@ -81,23 +81,10 @@ pub struct Rollouts {
 
 impl Rollouts {
     /// Helps until `stop`.
-    pub async fn run(self, mut stop: Stop) {
-        tokio::select! {
-            () = stop.requested() => {}
-            () = self.serve() => {}
-        }
-    }
-
-    async fn serve(&self) {
-        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
-        loop {
-            duty.begins().await;
-            tokio::select! {
-                () = duty.ends() => {}
-                () = self.act() => {}
-            }
-            self.metrics.rollouts().waiting([]);
-        }
+    pub async fn run(self, stop: Stop) {
+        let duty = Duty::new(self.standing.clone(), self.store.warmth());
+        let forget = || self.metrics.rollouts().waiting([]);
+        duty.each_term(stop, || self.act(), forget).await;
     }
 
     async fn act(&self) {

@@ -6,6 +6,7 @@ use std::{io, net::SocketAddr};
 use axum::Extension;
 use floe_shell::{
     client::{self, ClientError},
+    figures,
     tasks::{self, Signals, TaskError},
     version,
 };
@@ -23,7 +24,7 @@ use crate::{
     evict::Evictor,
     health::{self, Probes},
     leader::{self, Addresses, Elector, Standing},
-    metrics::{self, Metrics},
+    metrics::Metrics,
     rest::{self, front::Replica, v1::Scheme},
     store::{self, Feeds, Store},
     transport::{
@@ -157,7 +158,7 @@ fn start(
     if !config.float_ips {
         let limit = config.timing.renew_deadline();
         let probes = node_ips::probes(contact, lease, standing.clone(), &store, &metrics, limit);
-        let figures = metrics::router(metrics.registry(store, standing));
+        let figures = figures::router(metrics.registry(store, standing));
         serve(tasks, doors.health, health::router(probes).merge(figures));
         return Ok(());
     }
@@ -195,7 +196,7 @@ fn start(
     let listed = warmth.clone();
     tasks.start(|stop| extender.serve(doors.extender, secrets, listed, stop));
 
-    let figures = metrics::router(metrics.registry(store, standing.clone()));
+    let figures = figures::router(metrics.registry(store, standing.clone()));
     let probes = health::router(Probes {
         apiserver: contact,
         lease,

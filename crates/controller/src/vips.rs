@@ -42,6 +42,7 @@ use crate::{
 
 mod candidates;
 mod claims;
+mod leave;
 mod made;
 mod orphans;
 pub mod peers;
@@ -212,25 +213,14 @@ impl Steward {
     }
 
     /// Looks after shared addresses until `stop`, while this process leads.
-    pub async fn run(self, mut stop: Stop) {
-        tokio::select! {
-            () = stop.requested() => {}
-            () = self.serve() => {}
-        }
-    }
-
-    async fn serve(&self) {
-        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
-        loop {
-            duty.begins().await;
-            tokio::select! {
-                () = duty.ends() => {}
-                () = self.act() => {}
-            }
+    pub async fn run(self, stop: Stop) {
+        let duty = Duty::new(self.standing.clone(), self.store.warmth());
+        let forget = || {
             // Only a leader counts.
             self.metrics.vips().states(BTreeMap::new());
             *self.memory() = Memory::default();
-        }
+        };
+        duty.each_term(stop, || self.act(), forget).await;
     }
 
     async fn act(&self) {

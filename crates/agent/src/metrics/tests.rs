@@ -17,9 +17,12 @@ use super::*;
 
 async fn scrape(metrics: &Metrics) -> String {
     let request = Request::get("/metrics").body(Body::empty()).unwrap();
-    let response = router(metrics.registry()).oneshot(request).await.unwrap();
+    let response = figures::router(metrics.registry())
+        .oneshot(request)
+        .await
+        .unwrap();
     assert_eq!(response.status(), 200);
-    assert_eq!(response.headers()["content-type"], OPEN_METRICS);
+    assert_eq!(response.headers()["content-type"], figures::OPEN_METRICS);
     let body = to_bytes(response.into_body(), 100_000).await.unwrap();
     String::from_utf8(body.to_vec()).unwrap()
 }

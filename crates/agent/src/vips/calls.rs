@@ -36,15 +36,12 @@ use crate::{
 /// another try or for promises.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many writes of registers and `VirtualIP` objects are under way at once. A node that
-/// dies may leave a thousand addresses, and the renewal of the lease, which cannot wait, must
-/// not queue behind all of them in a server that is busy: more at once would only take longer
-/// each.
+/// How many writes of `VirtualIP` objects are under way at once. Nobody's address waits for
+/// them, and what cannot wait goes to the same server.
 const AT_ONCE: usize = 8;
 
 /// An answer that took longer comes from a server that has too much to do. Then the next
-/// write waits for a while: the lease has to be renewed in that server, too, and a node whose
-/// term ends writes all of its addresses anew.
+/// such write waits for a while.
 const SLOW: Duration = Duration::from_millis(250);
 
 /// How many times as long as the answer has taken, and at most how long.
@@ -150,7 +147,7 @@ impl Calls {
         let (api, params) = (self.registers(), PatchParams::default());
         let patch = Patch::Merge(patch);
         let call = api.patch(name, &params, &patch);
-        self.in_turn("write a VirtualIPRegister", call).await
+        outcome(ask("write a VirtualIPRegister", call).await)
     }
 
     /// Reads a register; an error: it could not be read.

@@ -13,7 +13,7 @@ use floe_core::{
     lease::Moment,
     vip::{
         Timing, VipId,
-        keeper::{Act, Change, Event, Keeper, LeaseView, Refusal, Serving},
+        keeper::{Act, Event, Keeper, LeaseView, Refusal, Serving},
     },
 };
 use floe_shell::stop::Stop;
@@ -25,7 +25,7 @@ use tokio::{
 use tracing::{debug, info};
 
 use super::{
-    answer::{self, Answer, Edit},
+    answer::{self, Answer},
     calls::Calls,
     clock::Clock,
     doubts::Doubts,
@@ -39,6 +39,9 @@ use super::{
 use crate::{metrics::Metrics, pods::Pods};
 
 mod sights;
+mod writes;
+
+use writes::{Wish, Writes};
 
 /// How long an agent that is to end may take to hand over.
 const PARTING: Duration = Duration::from_secs(5);
@@ -90,8 +93,7 @@ pub struct Driver {
     pods_changed: watch::Receiver<u64>,
     /// Calls that are under way.
     flying: JoinSet<Answer>,
-    /// The registers that are written, and the objects whose changes wait for the next write.
-    writing: BTreeMap<String, Vec<VipId>>,
+    writes: Writes,
     /// The objects as the keeper knows them.
     books: Books,
     /// The addresses of all nodes that had a candidate.
@@ -124,7 +126,7 @@ impl Driver {
             calls,
             ends,
             flying: JoinSet::new(),
-            writing: BTreeMap::new(),
+            writes: Writes::default(),
             books: Books::default(),
             nodes: BTreeSet::new(),
             leases: BTreeMap::new(),
@@ -226,7 +228,7 @@ impl Driver {
 
     /// Does what the keeper wants. What it wants of one register is one call.
     fn act(&mut self, acts: Vec<Act>) {
-        let mut writes: BTreeMap<String, Vec<(VipId, String, Change)>> = BTreeMap::new();
+        let mut writes: BTreeMap<String, Vec<Wish>> = BTreeMap::new();
         let mut reads: BTreeMap<String, Vec<VipId>> = BTreeMap::new();
         let register = |books: &Books, id: &VipId| books.place(id).map(|it| it.register);
         for act in acts {
@@ -237,7 +239,12 @@ impl Driver {
                     change,
                 } => {
                     let name = register(&self.books, &id).unwrap_or_default();
-                    writes.entry(name).or_default().push((id, expected, change));
+                    let wish = Wish {
+                        id,
+                        expected,
+                        change,
+                    };
+                    writes.entry(name).or_default().push(wish);
                 }
                 Act::ReadVip { id } => {
                     let name = register(&self.books, &id).unwrap_or_default();
@@ -288,9 +295,7 @@ impl Driver {
                 }
             }
         }
-        for (register, changes) in writes {
-            self.write(register, changes);
-        }
+        self.write_all(writes);
         for (register, ids) in reads {
             self.fly(answer::read(self.calls.clone(), register, ids));
         }
@@ -303,33 +308,6 @@ impl Driver {
     /// What is lost here is as good as lost on its way.
     fn say(&self, said: Said) {
         let _ = self.ends.said.try_send(said);
-    }
-
-    /// Writes changes of a register, unless that is being written: then its version will be
-    /// another one, and the keeper has to judge by that.
-    fn write(&mut self, register: String, changes: Vec<(VipId, String, Change)>) {
-        if let Some(waiting) = self.writing.get_mut(&register) {
-            waiting.extend(changes.into_iter().map(|(id, ..)| id));
-            return;
-        }
-        let known = self.books.register(&register);
-        let version = known.and_then(|it| it.metadata.resource_version.clone());
-        let mut edits = Vec::new();
-        let mut refused = Vec::new();
-        for (id, expected, change) in changes {
-            match self.books.vip(&id) {
-                Some(vip) if Some(&expected) == version.as_ref() => edits.push(Edit {
-                    vip: Arc::clone(vip),
-                    change,
-                }),
-                // Of another version than the keeper knows nothing can be written.
-                _ => refused.push(id),
-            }
-        }
-        self.writing.insert(register.clone(), refused);
-        let calls = self.calls.clone();
-        let version = version.unwrap_or_default();
-        self.fly(answer::write(calls, register, version, edits));
     }
 
     fn hear(&mut self, heard: Heard) {
@@ -396,7 +374,7 @@ impl Driver {
     /// be written: a node that dies may leave a thousand.
     fn tell(&mut self) {
         let Some(serving) = &self.serving else { return };
-        if !self.writing.is_empty() {
+        if self.writes.are_under_way() {
             return;
         }
         let now = self.clock.now();

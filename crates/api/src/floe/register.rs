@@ -74,6 +74,14 @@ pub struct Entry {
     pub last_move: Option<Move>,
 }
 
+/// How many registers there are.
+pub const COUNT: usize = 16;
+
+/// The name of a register by its number.
+pub fn name_of(number: usize) -> String {
+    format!("{PREFIX}{:x}", number % COUNT)
+}
+
 /// The name of the register that has the entry of a `VirtualIP` with this uid.
 pub fn name_for(uid: &str) -> String {
     let digit = uid.chars().next().filter(char::is_ascii_hexdigit);

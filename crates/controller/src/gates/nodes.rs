@@ -67,21 +67,9 @@ struct Wanted {
 
 impl NodeKeeper {
     /// Keeps nodes so until `stop`.
-    pub async fn run(self, mut stop: Stop) {
-        let work = async {
-            let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
-            loop {
-                duty.begins().await;
-                tokio::select! {
-                    () = duty.ends() => {}
-                    () = self.act() => {}
-                }
-            }
-        };
-        tokio::select! {
-            () = stop.requested() => {}
-            () = work => {}
-        }
+    pub async fn run(self, stop: Stop) {
+        let duty = Duty::new(self.standing.clone(), self.store.warmth());
+        duty.each_term(stop, || self.act(), || ()).await;
     }
 
     async fn act(&self) {

@@ -3,6 +3,7 @@ use axum::{
     http::Request,
 };
 use floe_core::config::{AddressConfig, Mode};
+use floe_shell::figures;
 use serde_json::json;
 use tower::ServiceExt as _;
 
@@ -13,11 +14,11 @@ mod document;
 
 async fn scrape(metrics: &Metrics, store: &Store, standing: Standing) -> String {
     let standing = watch::channel(standing).1;
-    let router = router(metrics.registry(store.clone(), standing));
+    let router = figures::router(metrics.registry(store.clone(), standing));
     let request = Request::get("/metrics").body(Body::empty()).unwrap();
     let response = router.oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
-    assert_eq!(response.headers()["content-type"], OPEN_METRICS);
+    assert_eq!(response.headers()["content-type"], figures::OPEN_METRICS);
     let body = to_bytes(response.into_body(), 100_000).await.unwrap();
     String::from_utf8(body.to_vec()).unwrap()
 }

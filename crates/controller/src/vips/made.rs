@@ -6,7 +6,7 @@ use floe_api::floe::virtualip::{CLAIMED_BY, VirtualIP, VirtualIPSpec};
 use floe_core::{addr::name, vip::VipId};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::tend::FINALIZER;
+use super::leave::FINALIZER;
 
 /// The value of the label.
 const ANNOTATION: &str = "annotation";

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use floe_api::floe::virtualip::{MOVE_TO, VirtualIP};
 use floe_core::{
-    ipam::{attribute::Attribute, key::HolderKey, ledger::Record, policy::ReleasePolicy},
+    ipam::{attribute::Attribute, key::HolderKey, policy::ReleasePolicy},
     vip::{
         VipId,
         grant::{self, Ask, Grant, Refusal},
@@ -13,7 +13,7 @@ use floe_core::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
 
@@ -21,9 +21,9 @@ use super::{
     Steward,
     candidates::{self, Candidates, Places},
     claims::{Claimer, Claims},
+    leave::{FINALIZER, is_guarded},
     made,
     plan::{self, Mood, Wish},
-    release::{LIMIT, Release},
     server::Failure,
     status::{self, Accepted, Behind, Wanted},
     warrant::{self, Why},
@@ -32,9 +32,6 @@ use crate::{
     cluster::Member,
     records::{Holding, WriteError},
 };
-
-/// The finalizer by which an object stays until its addresses are free.
-pub const FINALIZER: &str = "floe.dev/vip";
 
 /// What is known about the namespace of an object.
 pub struct Sight<'a> {
@@ -168,7 +165,7 @@ impl Steward {
 
     /// Writes what the status has to show. The agent that has changed who holds shows that
     /// itself, so it is left to it for a while; whether something is left to it.
-    async fn show(
+    pub(super) async fn show(
         &self,
         id: &VipId,
         current: VirtualIP,
@@ -339,90 +336,6 @@ impl Steward {
         self.server.patch(id, &vip, metadata).await
     }
 
-    /// Frees addresses that it has no more, once the holder has let go of them.
-    async fn let_go(&self, id: &VipId, vip: &VirtualIP, grant: &Grant) -> Result<Left, TendError> {
-        let mut left = Left::Nothing;
-        self.releases.only(id, &grant.surplus);
-        for &ip in &grant.surplus {
-            let release = self.releases.of_one(id, ip, vip, &self.server).await?;
-            if release == Release::NotYet {
-                left = Left::Later;
-                continue;
-            }
-            if release == Release::Overdue {
-                self.tell_overdue(vip, &format!("{ip} is freed all the same"));
-            }
-            self.free(id, |record| record.ip == ip).await?;
-        }
-        Ok(left)
-    }
-
-    /// The object is to go: nobody can take its addresses any more, the holder lets go, the
-    /// records are freed, and then it may go.
-    async fn end(&self, id: &VipId, vip: &VirtualIP) -> Result<Left, TendError> {
-        if !is_guarded(vip) {
-            return Ok(Left::Nothing);
-        }
-        let mut current = vip.clone();
-        if let Some(patch) = status::withdrawal(vip) {
-            current = self.server.enter(id, vip, patch).await?;
-        }
-        let nothing = Wanted::default();
-        (current, _) = self.show(id, current, &nothing, true).await?;
-        let is_held = |vip: &VirtualIP| vip.status.as_ref().is_some_and(|it| it.holder.is_some());
-        let release = self.releases.of_all(id, &current, &self.server).await?;
-        match release {
-            Release::NotYet => return Ok(Left::Later),
-            // A node that renews its lease may speak for them, however long it takes.
-            Release::Overdue => {
-                self.tell_overdue(&current, "it keeps them: restart its agent");
-                return Ok(Left::Later);
-            }
-            // Its holder was taken out just now: the watch brings the new version.
-            Release::Done if is_held(&current) => return Ok(Left::Later),
-            Release::Done => {}
-        }
-        // Whoever has an old view of the register is refused here, before anything is freed.
-        self.server.enter(id, &current, Value::Null).await?;
-        self.free(id, |_| true).await?;
-        let finalizers = current.metadata.finalizers.iter().flatten();
-        let others: Vec<&String> = finalizers.filter(|it| *it != FINALIZER).collect();
-        let metadata = json!({ "finalizers": others });
-        self.server.patch(id, &current, metadata).await?;
-        let VipId { namespace, name } = id;
-        info!(
-            namespace,
-            name, "a VirtualIP is gone and its addresses are free"
-        );
-        Ok(Left::Nothing)
-    }
-
-    async fn free(&self, id: &VipId, which: impl Fn(&Record) -> bool) -> Result<(), WriteError> {
-        let Ok(key) = HolderKey::of_vip(id) else {
-            return Ok(());
-        };
-        let records: Vec<Record> = self.store.read(|books| {
-            let held = books.ledger().held_by(&key);
-            held.filter(|it| which(it)).cloned().collect()
-        });
-        for record in records {
-            self.records.free(&record).await?;
-            let VipId { namespace, name } = id;
-            info!(ip = %record.ip, namespace, name, "address of a VirtualIP is free");
-        }
-        Ok(())
-    }
-
-    fn tell_overdue(&self, vip: &VirtualIP, outcome: &str) {
-        let holder = vip.status.as_ref().and_then(|it| it.holder.as_ref());
-        let node = holder.map(|it| it.node.as_str()).unwrap_or_default();
-        let words = format!(
-            "node {node} has not let go for {} min; {outcome}",
-            LIMIT.as_secs() / 60,
-        );
-        self.teller.about(vip, "ReleaseOverdue", "Release", words);
-    }
-
     /// Whether no move was planned lately: one that came to nothing is not planned again
     /// at once.
     fn is_calm(&self, id: &VipId) -> bool {
@@ -466,11 +379,6 @@ impl Steward {
     fn planned(&self, id: &VipId) {
         self.memory().planned.insert(id.clone(), Instant::now());
     }
-}
-
-fn is_guarded(vip: &VirtualIP) -> bool {
-    let mut finalizers = vip.metadata.finalizers.iter().flatten();
-    finalizers.any(|it| it == FINALIZER)
 }
 
 /// The pods that share the addresses; or why nobody can tell.

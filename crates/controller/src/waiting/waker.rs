@@ -72,24 +72,14 @@ pub struct Waker {
 
 impl Waker {
     /// Wakes pods until `stop`.
-    pub async fn run(self, mut stop: Stop) {
-        let mut duty = Duty::new(self.standing.clone(), self.store.warmth());
-        let work = async {
-            loop {
-                duty.begins().await;
-                self.lead(&mut duty).await;
-                // The next leader has its own line.
-                self.waiting.clear();
-            }
-        };
-        tokio::select! {
-            () = stop.requested() => {}
-            () = work => {}
-        }
+    pub async fn run(self, stop: Stop) {
+        let duty = Duty::new(self.standing.clone(), self.store.warmth());
+        // The next leader has its own line.
+        let forget = || self.waiting.clear();
+        duty.each_term(stop, || self.act(), forget).await;
     }
 
-    /// Wakes until another one leads.
-    async fn lead(&self, duty: &mut Duty) {
+    async fn act(&self) {
         let mut work = Work {
             waker: self,
             news: self.store.news(),
@@ -98,10 +88,7 @@ impl Waker {
             permits: Arc::new(Semaphore::new(PATCHES)),
         };
         work.greet();
-        tokio::select! {
-            () = duty.ends() => {}
-            () = work.go_on() => {}
-        }
+        work.go_on().await;
     }
 }
 

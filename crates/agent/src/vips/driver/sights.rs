@@ -73,8 +73,7 @@ impl Driver {
     /// Takes in how a write of a register went.
     fn wrote(&mut self, register: &str, ids: Vec<VipId>, outcome: Written<Box<VirtualIPRegister>>) {
         let now = self.clock.now();
-        // What waited was never sent.
-        let waited = self.writing.remove(register).unwrap_or_default();
+        let unsent = self.writes.done(register);
         match outcome {
             Written::Done(object) => {
                 self.teller.owe(&ids);
@@ -95,15 +94,7 @@ impl Driver {
             Written::Refused => self.not_written(ids, &VipAnswer::Conflict),
             Written::Unknown => self.not_written(ids, &VipAnswer::Unknown),
         }
-        self.not_written(waited, &VipAnswer::Conflict);
-    }
-
-    fn not_written(&mut self, ids: Vec<VipId>, answer: &VipAnswer) {
-        let now = self.clock.now();
-        for id in ids {
-            let answer = answer.clone();
-            self.keeper.handle(Event::VipWritten { id, answer }, now);
-        }
+        self.not_written(unsent, &VipAnswer::Unsent);
     }
 
     /// Takes in what was read of a register.

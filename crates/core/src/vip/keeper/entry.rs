@@ -20,8 +20,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Entry {
     pub view: View,
     busy: Option<Busy>,
-    /// Whether the object has to be read before the next write: the last one failed.
-    doubtful: bool,
+    doubt: Option<Doubt>,
     pause: Option<Moment>,
     /// When it was seen to move.
     pub moved: Option<Moment>,
@@ -52,6 +51,16 @@ pub(super) struct Entry {
     pub gone: bool,
 }
 
+/// Why the object has to be read before the next write.
+#[derive(Debug)]
+enum Doubt {
+    /// The last one was refused, and no other version was seen yet than that on which it was
+    /// made.
+    Refused(String),
+    /// The last one has failed, and may come to effect at any time.
+    Unknown,
+}
+
 #[derive(Debug)]
 enum Busy {
     Reading,
@@ -68,7 +77,7 @@ impl Entry {
         Self {
             view,
             busy: None,
-            doubtful: false,
+            doubt: None,
             pause: None,
             moved: None,
             vacant: None,
@@ -101,6 +110,9 @@ impl Entry {
                 .is_some_and(|it| it.candidate.node_address == *to)
         {
             self.forward = Some((*to, now.after(FORWARDING)));
+        }
+        if matches!(&self.doubt, Some(Doubt::Refused(version)) if *version != view.version) {
+            self.doubt = None;
         }
         self.view = view;
         self.gone = false;
@@ -135,9 +147,12 @@ impl Entry {
                 self.seen(*view, now);
             }
             // What was refused was not done. What is there instead may have been seen already.
-            VipAnswer::Conflict => self.doubtful = self.view.version == expected,
+            VipAnswer::Conflict if self.view.version == expected => {
+                self.doubt = Some(Doubt::Refused(expected));
+            }
+            VipAnswer::Conflict | VipAnswer::Unsent => {}
             VipAnswer::Unknown => {
-                self.doubtful = true;
+                self.doubt = Some(Doubt::Unknown);
                 self.pause = Some(now.after(PAUSE));
             }
         }
@@ -151,7 +166,7 @@ impl Entry {
         self.busy = None;
         match answer {
             ReadAnswer::Found(Some(view)) => {
-                self.doubtful = false;
+                self.doubt = None;
                 self.seen(view, now);
             }
             ReadAnswer::Found(None) => return false,
@@ -191,7 +206,7 @@ impl Entry {
         if self.busy.is_some() || self.pause.is_some_and(|at| !agenda.due(at)) {
             return None;
         }
-        if !self.doubtful {
+        if self.doubt.is_none() {
             return Some(write(self));
         }
         self.busy = Some(Busy::Reading);

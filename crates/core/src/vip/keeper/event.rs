@@ -112,6 +112,8 @@ pub enum VipAnswer {
     Written(Box<View>),
     /// It was refused: the object is not what it was thought to be.
     Conflict,
+    /// It was never sent. What was to be written is to be judged anew.
+    Unsent,
     /// It failed, and maybe it was done all the same.
     Unknown,
 }
