@@ -102,7 +102,7 @@ enum Command {
         #[arg(long)]
         quick: bool,
         /// How many pods each turn has
-        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5_000))]
         pods: Option<u32>,
     },
     /// What `cni` starts in the guest: prints reports, no table

@@ -36,7 +36,12 @@ use super::{
     pods,
     rows::Measured,
 };
-use crate::{cluster::records::AT_ONCE, failover::writes::Writes, program::ClockOf, scene};
+use crate::{
+    cluster::records::AT_ONCE,
+    failover::writes::Writes,
+    program::{ClockOf, Controller},
+    scene,
+};
 
 /// How many pods do not count.
 pub const WARM_UP: u32 = 20;
@@ -53,7 +58,7 @@ pub async fn take(field: &Field<'_>, case: Case) -> Result<Measured> {
         .map(|it| it.extender);
     let scheduler = field.scheduler(extender)?;
     drive(field, case, 0..WARM_UP).await?;
-    let clock = controller.as_ref().map(|it| it.clock()).transpose()?;
+    let clock = controller.as_ref().map(Controller::clock).transpose()?;
     let (writes, computed) = (Writes::so_far(field.cluster)?, now(clock)?);
     let count = field.size.pods;
     let (bound, written) = drive(field, case, WARM_UP..WARM_UP + count).await?;
