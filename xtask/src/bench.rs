@@ -15,7 +15,7 @@ use crate::tools::cargo;
 #[derive(clap::Args)]
 pub struct Args {
     /// What to measure, and options: `floatip`, `cni`, `api`, `failover`, `nodepool`,
-    /// `floatip --only pure`, `cni --quick`
+    /// `scheduling`, `floatip --only pure`, `cni --quick`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

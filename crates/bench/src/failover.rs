@@ -19,7 +19,7 @@ mod learned;
 mod moves;
 mod prober;
 mod taken;
-mod writes;
+pub mod writes;
 
 use std::time::Duration;
 

@@ -26,6 +26,7 @@ mod line;
 mod nodepool;
 mod program;
 mod scene;
+mod scheduling;
 mod table;
 
 use std::io::Write as _;
@@ -93,6 +94,16 @@ enum Command {
         /// A tenth of everything, to try the benchmarks themselves
         #[arg(long)]
         quick: bool,
+    },
+    /// Pods from created to bound, by gates and by an extender, beside the scheduler alone;
+    /// needs root
+    Scheduling {
+        /// A tenth of the pods and fewer rounds, to try the benchmark itself
+        #[arg(long)]
+        quick: bool,
+        /// How many pods each turn has
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5_000))]
+        pods: Option<u32>,
     },
     /// What `cni` starts in the guest: prints reports, no table
     #[command(hide = true)]
@@ -164,6 +175,15 @@ fn run(command: &Command) -> Result<bool> {
                 nodepool::Size::FULL
             };
             table.extend(nodepool::measure(only, size)?);
+        }
+        Command::Scheduling { quick, pods } => {
+            let effort = if quick {
+                scheduling::Effort::QUICK
+            } else {
+                scheduling::Effort::FULL
+            };
+            let runtime = tokio::runtime::Runtime::new()?;
+            table.extend(runtime.block_on(scheduling::measure(effort.with_pods(pods)))?);
         }
         Command::CniInGuest { rounds, asking } => {
             cni::measure_in_guest(rounds, asking)?;

@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Controller {
     child: Child,
     health: u16,
-    extender: u16,
+    /// The port of its extender.
+    pub extender: u16,
     /// The port of the management API.
     pub api: u16,
     /// From its start until it was ready.

@@ -14,6 +14,7 @@ use floe_core::{
     },
     schedule::claimant::Claimant,
 };
+use ipnet::IpNet;
 use serde_json::{Value, json};
 
 /// How big everything is.
@@ -72,10 +73,10 @@ impl Size {
             let addresses = self.held_per_subnet + self.free_per_subnet;
             let range = [0, addresses - 1].map(|nth| address(subnet, nth).to_string());
             json!({
-                "nodeSubnets": [format!("{}/26", node_address(subnet, 0))],
+                "nodeSubnets": [format!("{}/{NODE_PREFIX}", node_address(subnet, 0))],
                 "ips": [range.join("~")],
-                "subnet": format!("{}/21", pods(subnet, 0)),
-                "gateway": pods(subnet, 1),
+                "subnet": format!("{}/{POD_PREFIX}", pods(subnet, 0)),
+                "gateway": gateway(subnet),
             })
         };
         (0..self.subnets).map(entry).collect()
@@ -130,7 +131,15 @@ pub fn node_name(subnet: u32, nth: u32) -> String {
     format!("bench-{nth:02}.rack-{subnet:03}.example.com")
 }
 
-/// Its address.
+/// The network of the addresses of its nodes.
+pub fn node_subnet(subnet: u32) -> Result<IpNet> {
+    Ok(IpNet::new(node_address(subnet, 0), NODE_PREFIX)?)
+}
+
+/// The length of such a network.
+const NODE_PREFIX: u8 = 26;
+
+/// The address of a node.
 fn node_address(subnet: u32, nth: u32) -> IpAddr {
     plus([10, 128, 0, 0], subnet * 64 + nth)
 }
@@ -139,6 +148,14 @@ fn node_address(subnet: u32, nth: u32) -> IpAddr {
 pub fn address(subnet: u32, nth: u32) -> IpAddr {
     pods(subnet, nth + 2)
 }
+
+/// The gateway of an entry.
+pub fn gateway(subnet: u32) -> IpAddr {
+    pods(subnet, 1)
+}
+
+/// The length of the network of an entry.
+pub const POD_PREFIX: u8 = 21;
 
 /// An address of the network of an entry.
 fn pods(subnet: u32, offset: u32) -> IpAddr {

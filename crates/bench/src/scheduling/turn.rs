@@ -1,0 +1,210 @@
+//! One case, measured once.
+//!
+//! Pods are created, some at a time, and a watch tells when each of them is bound. The
+//! clock runs from the first creation until the last pod is bound, as the watch shows it;
+//! a second one until everything is written that belongs to the pods. Before, a few pods
+//! that do not count show that all is at work and have connections made.
+
+use std::{
+    collections::BTreeSet,
+    ops::Range,
+    pin::pin,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use floe_api::galaxy::FloatingIP;
+use floe_testbed::cluster::wait;
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use k8s_openapi::{
+    api::{core::v1::Pod, events::v1::Event},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ListParams, PostParams, WatchEvent, WatchParams},
+};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    Case,
+    bare::{self, Bare},
+    field::Field,
+    pods,
+    rows::Measured,
+};
+use crate::{
+    cluster::records::AT_ONCE,
+    failover::writes::Writes,
+    program::{ClockOf, Controller},
+    scene,
+};
+
+/// How many pods do not count.
+pub const WARM_UP: u32 = 20;
+
+/// How often is looked whether everything is written.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Measures a case, and takes everything away again.
+pub async fn take(field: &Field<'_>, case: Case) -> Result<Measured> {
+    let controller = field.controller(case).await?;
+    let extender = controller
+        .as_ref()
+        .filter(|_| case == Case::Extender)
+        .map(|it| it.extender);
+    let scheduler = field.scheduler(extender)?;
+    drive(field, case, 0..WARM_UP).await?;
+    let clock = controller.as_ref().map(Controller::clock).transpose()?;
+    let (writes, computed) = (Writes::so_far(field.cluster)?, now(clock)?);
+    let count = field.size.pods;
+    let (bound, written) = drive(field, case, WARM_UP..WARM_UP + count).await?;
+    let computed = now(clock)?.saturating_sub(computed);
+    let writes = Writes::so_far(field.cluster)?.since(&writes);
+    writes.tell(case.text());
+    scheduler.stop().await?;
+    if let Some(controller) = controller {
+        controller.stop().await?;
+    }
+    field.clear().await?;
+    Ok(Measured {
+        pods: count,
+        bound,
+        written,
+        writes: writes.all() / f64::from(count),
+        computed: computed.as_secs_f64() / f64::from(count),
+    })
+}
+
+fn now(clock: Option<ClockOf>) -> Result<Duration> {
+    clock.map_or(Ok(Duration::ZERO), ClockOf::now)
+}
+
+/// Creates pods; the seconds until all are bound, and until all is written.
+async fn drive(field: &Field<'_>, case: Case, numbers: Range<u32>) -> Result<(f64, f64)> {
+    let api: Api<Pod> = Api::namespaced(field.client.clone(), scene::NAMESPACE);
+    let newest = api.list_metadata(&ListParams::default().limit(1)).await?;
+    let newest = newest.metadata.resource_version.unwrap_or_default();
+    let changes = api.watch(&WatchParams::default(), &newest).await?;
+    let told_before = told(field).await?;
+    let mut tasks = JoinSet::new();
+    let bare = Bare::start(field, case, &mut tasks);
+    let (client, owner) = (field.client.clone(), field.owner.clone());
+    let begun = Instant::now();
+    tasks.spawn(create(client, case, numbers.clone(), owner));
+    let mut seen = pin!(see(changes, numbers, bare));
+    let uids = loop {
+        tokio::select! {
+            seen = &mut seen => break seen.context("not all pods are bound")?,
+            // What has failed would be waited for in vain.
+            Some(ended) = tasks.join_next() => ended??,
+        }
+    };
+    let bound = begun.elapsed();
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    if case.has_addresses() {
+        all_written(field, &uids, told_before).await?;
+    }
+    Ok((bound.as_secs_f64(), begun.elapsed().as_secs_f64()))
+}
+
+async fn create(
+    client: Client,
+    case: Case,
+    numbers: Range<u32>,
+    owner: OwnerReference,
+) -> Result<()> {
+    let api: Api<Pod> = Api::namespaced(client, scene::NAMESPACE);
+    futures::stream::iter(numbers)
+        .map(anyhow::Ok)
+        .try_for_each_concurrent(AT_ONCE, async |number| {
+            let pod = pods::object(case, number, &owner)?;
+            api.create(&PostParams::default(), &pod).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Waits until all pods are bound, and tells the bare loop of what is seen. Returns the
+/// uids of the pods.
+async fn see(
+    changes: impl Stream<Item = kube::Result<WatchEvent<Pod>>>,
+    numbers: Range<u32>,
+    bare: Option<Bare>,
+) -> Result<BTreeSet<String>> {
+    let mut changes = pin!(changes);
+    let mut bound = BTreeSet::new();
+    while bound.len() < numbers.len() {
+        let next = timeout(wait::SETTLED, changes.next()).await;
+        let next = next.with_context(|| format!("{} are", bound.len()))?;
+        let (pod, is_new) = match next.context("the watch of pods has ended")?? {
+            WatchEvent::Added(pod) => (pod, true),
+            WatchEvent::Modified(pod) => (pod, false),
+            WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
+            WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => continue,
+        };
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        if let Some(node) = node
+            && bound.insert(pod.uid().unwrap_or_default())
+            && let Some(bare) = &bare
+        {
+            bare.bound(pod.name_any(), node)?;
+        }
+        if let Some(bare) = bare.as_ref().filter(|_| is_new) {
+            bare.created(pod)?;
+        }
+    }
+    Ok(bound)
+}
+
+/// Waits until each of these pods has its Event, beside those that were told before, and
+/// exactly one record that says where it runs.
+async fn all_written(field: &Field<'_>, uids: &BTreeSet<String>, before: usize) -> Result<()> {
+    let deadline = Instant::now() + wait::SETTLED;
+    loop {
+        let told = told(field).await? - before;
+        // Only then: this list is the larger one.
+        let holders = if told < uids.len() {
+            Vec::new()
+        } else {
+            holders(field, uids).await?
+        };
+        let distinct: BTreeSet<&String> = holders.iter().collect();
+        ensure!(
+            distinct.len() == holders.len(),
+            "some pods have two addresses"
+        );
+        if distinct.len() == uids.len() {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "of {} pods, {told} have an Event, and then {} a record with their node",
+            uids.len(),
+            holders.len(),
+        );
+        sleep(LOOK).await;
+    }
+}
+
+/// How many Events there are about addresses of pods.
+async fn told(field: &Field<'_>) -> Result<usize> {
+    let api: Api<Event> = Api::namespaced(field.client.clone(), scene::NAMESPACE);
+    let about = ListParams::default().fields(&format!("reason={}", bare::REASON));
+    Ok(api.list_metadata(&about).await?.items.len())
+}
+
+/// For each record that says where one of these pods runs, the uid of the pod.
+async fn holders(field: &Field<'_>, uids: &BTreeSet<String>) -> Result<Vec<String>> {
+    let api: Api<FloatingIP> = Api::all(field.client.clone());
+    let records = api.list(&ListParams::default()).await?.items;
+    let places = records.iter().map(|record| record.spec.place().attribute);
+    let placed = places.filter(|place| !place.node_name.is_empty());
+    let ours = placed.filter(|place| uids.contains(&place.uid));
+    Ok(ours.map(|place| place.uid).collect())
+}
