@@ -25,8 +25,8 @@ use crate::segment;
 use crate::underlay::{answers, emptied, pod_on};
 
 /// What a node has of pods: a file for each sandbox with what is attached, and links.
-const ATTACHED: &str = "ls /var/lib/cni/galaxy 2>/dev/null; \
-                        ip -o link show | grep -o 'v-h[^@: ]*' || true";
+const ATTACHED: &str = "{ ls /var/lib/cni/galaxy 2>/dev/null; \
+                        ip -o link show | grep -o 'v-h[^@: ]*'; } || true";
 
 /// What has to be the same before and after, and where it is asked for.
 struct Web {

@@ -204,18 +204,24 @@ pub async fn is_held(namespace: &TestNamespace<'_>, rack: &str) -> Result<()> {
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn in_a_shared_pool_only_pods_of_the_updated_deployment_go() -> Result<()> {
     let cluster = racks::together().await?;
-    forget(&cluster, "pool__rolling-pool_").await?;
     let namespace = TestNamespace::create(&cluster, "shared-pool").await?;
+    keeps_to_its_own(&namespace, RACK).await
+}
+
+/// Updates one of two Deployments in a full pool.
+pub async fn keeps_to_its_own(namespace: &TestNamespace<'_>, rack: &str) -> Result<()> {
+    let cluster = namespace.cluster();
+    forget(cluster, "pool__rolling-pool_").await?;
     let pool = json!({
         "apiVersion": "galaxy.k8s.io/v1alpha1", "kind": "Pool",
         "metadata": { "name": "rolling-pool" }, "size": 4,
     });
     namespace.apply(&pool.to_string())?;
-    let mut one = pooled("one", 2);
+    let mut one = pooled("one", 2, rack);
     namespace.apply(&one.to_string())?;
-    let first = addresses(&namespace, "app=one", 2).await?;
+    let first = settled(namespace, "app=one", 2).await?;
     // One pod of the other Deployment does not fit in, and would take anything.
-    let other = pooled("two", 3);
+    let other = pooled("two", 3, rack);
     namespace.apply(&other.to_string())?;
     let second = wait::until("two of the others run", LIMIT, async || {
         let pods = namespace.pods("app=two").await?;
@@ -228,15 +234,15 @@ async fn in_a_shared_pool_only_pods_of_the_updated_deployment_go() -> Result<()>
 
     release(&mut one, "2");
     namespace.apply(&one.to_string())?;
-    rolled_out(&namespace, "one")?;
-    let after = addresses(&namespace, "app=one", 2).await?;
+    rolled_out(namespace, "one")?;
+    let after = settled(namespace, "app=one", 2).await?;
     assert_eq!(set(&after), set(&first), "no address has changed");
     let pods = namespace.pods("app=two").await?;
     let mut ready = pods.iter().filter(|pod| is_ready(pod));
     assert!(ready.all(|pod| second.contains(&pod.name_any())));
     assert_eq!(pods.iter().filter(|pod| is_ready(pod)).count(), 2);
     namespace.kubectl(&["delete", "deployment", "one", "two"])?;
-    forget(&cluster, "pool__rolling-pool_").await
+    forget(cluster, "pool__rolling-pool_").await
 }
 
 #[tokio::test]
@@ -244,17 +250,22 @@ async fn in_a_shared_pool_only_pods_of_the_updated_deployment_go() -> Result<()>
 async fn surge_starts_a_new_pod_beside_the_old_ones_out_of_a_fixed_set() -> Result<()> {
     let cluster = racks::together().await?;
     let namespace = TestNamespace::create(&cluster, "surge").await?;
-    let mut web = web("web", 1, RACK, "immutable")?;
+    surges(&namespace, RACK).await
+}
+
+/// Updates a Deployment that has an address more than replicas. It is left running.
+pub async fn surges(namespace: &TestNamespace<'_>, rack: &str) -> Result<()> {
+    let mut web = web("web", 1, rack, "immutable")?;
     web["metadata"]["annotations"] = json!({ ROLLOUT: "surge" });
     namespace.apply(&web.to_string())?;
-    addresses(&namespace, "app=web", 1).await?;
+    settled(namespace, "app=web", 1).await?;
     let mut owned = None;
     for version in ["2", "3"] {
         release(&mut web, version);
         namespace.apply(&web.to_string())?;
-        rolled_out(&namespace, "web")?;
-        addresses(&namespace, "app=web", 1).await?;
-        let records: Vec<String> = holds(&namespace, 2).await?.into_keys().collect();
+        rolled_out(namespace, "web")?;
+        settled(namespace, "app=web", 1).await?;
+        let records: Vec<String> = holds(namespace, 2).await?.into_keys().collect();
         let owned = owned.get_or_insert_with(|| records.clone());
         assert_eq!(*owned, records, "the set is fixed");
     }
@@ -282,10 +293,10 @@ async fn settled(
 }
 
 /// A Deployment in the pool.
-fn pooled(name: &str, replicas: u32) -> Value {
+fn pooled(name: &str, replicas: u32, rack: &str) -> Value {
     let annotations = json!({ POOL: "rolling-pool" });
     let web = racks::workload("Deployment", name, replicas, &annotations);
-    racks::in_rack(web, RACK)
+    racks::in_rack(web, rack)
 }
 
 fn release(web: &mut Value, version: &str) {

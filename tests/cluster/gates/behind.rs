@@ -23,12 +23,9 @@ async fn behind_the_gate_updates_end_with_the_addresses_they_had() -> Result<()>
     let cluster = cluster().await?;
     let namespace = TestNamespace::create(&cluster, "gates-handover").await?;
     let _webhook = Webhook::install_with_gates(&namespace).await?;
-    for (replicas, policy) in [
-        (1, "immutable"),
-        (3, "immutable"),
-        (1, "never"),
-        (3, "never"),
-    ] {
+    let kept = [1, 2, 3, 10].map(|replicas| (replicas, "immutable"));
+    let never = [1, 3].map(|replicas| (replicas, "never"));
+    for (replicas, policy) in kept.into_iter().chain(never) {
         rollout::hands_over(&namespace, RACK, replicas, policy).await?;
         namespace.kubectl(&["delete", "deployment", "--all"])?;
         if policy == "never" {
@@ -62,6 +59,21 @@ async fn behind_the_gate_pauses_and_budgets_hold_an_update() -> Result<()> {
     let namespace = TestNamespace::create(&cluster, "gates-held").await?;
     let _webhook = Webhook::install_with_gates(&namespace).await?;
     rollout::is_held(&namespace, RACK).await?;
+    namespace.kubectl(&["delete", "deployment", "--all"])?;
+    holds(&namespace, 0).await?;
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn behind_the_gate_pools_are_shared_and_surge_has_a_set_of_its_own() -> Result<()> {
+    let cluster = cluster().await?;
+    let namespace = TestNamespace::create(&cluster, "gates-pool").await?;
+    let _webhook = Webhook::install_with_gates(&namespace).await?;
+    rollout::keeps_to_its_own(&namespace, RACK).await?;
+    gone(&namespace).await?;
+    forget(&cluster, "pool__rolling-pool_").await?;
+    rollout::surges(&namespace, RACK).await?;
     namespace.kubectl(&["delete", "deployment", "--all"])?;
     holds(&namespace, 0).await?;
     Ok(())
