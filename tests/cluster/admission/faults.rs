@@ -10,7 +10,7 @@ use floe_testbed::floe;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -182,7 +182,7 @@ async fn replica_set(namespace: &TestNamespace<'_>, app: &str) -> Result<String>
     let of_app = ListParams::default().labels(&format!("app={app}"));
     wait::until(&format!("{app} has a ReplicaSet"), LIMIT, async || {
         let found = sets.list(&of_app).await?.items;
-        Ok(found.first().map(|it| it.name_any()))
+        Ok(found.first().map(ResourceExt::name_any))
     })
     .await
 }

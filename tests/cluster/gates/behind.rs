@@ -30,7 +30,7 @@ async fn behind_the_gate_updates_end_with_the_addresses_they_had() -> Result<()>
         namespace.kubectl(&["delete", "deployment", "--all"])?;
         if policy == "never" {
             // Their addresses stay, as spares of the Deployment.
-            gone(&namespace).await?;
+            gone(&namespace)?;
             holds(&namespace, replicas).await?;
             forget(&cluster, &format!("_{}_", namespace.name())).await?;
         }
@@ -71,7 +71,7 @@ async fn behind_the_gate_pools_are_shared_and_surge_has_a_set_of_its_own() -> Re
     let namespace = TestNamespace::create(&cluster, "gates-pool").await?;
     let _webhook = Webhook::install_with_gates(&namespace).await?;
     rollout::keeps_to_its_own(&namespace, RACK).await?;
-    gone(&namespace).await?;
+    gone(&namespace)?;
     forget(&cluster, "pool__rolling-pool_").await?;
     rollout::surges(&namespace, RACK).await?;
     namespace.kubectl(&["delete", "deployment", "--all"])?;
@@ -133,7 +133,7 @@ async fn while_no_floe_runs_only_pods_that_ask_wait_at_the_gate_or_are_refused()
 }
 
 /// Waits until no pod is left.
-async fn gone(namespace: &TestNamespace<'_>) -> Result<()> {
+fn gone(namespace: &TestNamespace<'_>) -> Result<()> {
     namespace.kubectl(&["wait", "pod", "--all", "--for=delete", "--timeout=90s"])?;
     Ok(())
 }
