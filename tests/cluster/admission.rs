@@ -1,34 +1,35 @@
 //! What can never work is refused when it is applied. And whatever becomes of the webhook,
-//! nobody waits for it who does not ask for an address.
+//! nobody waits for it who does not ask for an address (`faults`).
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::{Cluster, wait};
 use floe_testbed::floe;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kube::ResourceExt as _;
-use kube::api::{Api, Patch, PatchParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::Api;
 use serde_json::{Value, json};
 
 use crate::LIMIT;
 use crate::holdings::{ARGS, POLICY, POOL, addresses, holds};
 use crate::racks;
 
+mod faults;
+mod material;
+
 const MANIFEST: &str = include_str!("../../deploy/webhook.yaml");
+const GATES: &str = include_str!("../../deploy/webhook-gates.yaml");
 const KIND: &str = "validatingwebhookconfiguration";
-const SECRET: &str = "floe-webhook-tls";
 
 /// The webhook, until this is dropped: other tests want to see what becomes of pods that it
 /// would have refused.
-struct Webhook<'a>(&'a Cluster);
+pub struct Webhook<'a>(&'a Cluster);
 
 impl<'a> Webhook<'a> {
     /// Applies it as an administrator would, and waits until the API server asks floe.
-    async fn install(namespace: &'a TestNamespace<'_>) -> Result<Self> {
+    pub async fn install(namespace: &'a TestNamespace<'_>) -> Result<Self> {
         // Made first, so that a half-done start is undone, too.
         let webhook = Self(namespace.cluster());
         webhook.0.apply_all(MANIFEST)?;
@@ -41,16 +42,34 @@ impl<'a> Webhook<'a> {
         .await?;
         Ok(webhook)
     }
+
+    /// The same with the part that puts pods at their gate.
+    pub async fn install_with_gates(namespace: &'a TestNamespace<'_>) -> Result<Self> {
+        let webhook = Self::install(namespace).await?;
+        webhook.0.apply_all(GATES)?;
+        let pod = racks::pod("probe", &json!({}));
+        wait::until("a pod comes to the gate", LIMIT, async || {
+            let told = apply(namespace, &pod, &["--dry-run=server", "--output=json"])?;
+            ensure!(told.contains("floe.dev/ip"), "{told}");
+            Ok(Some(()))
+        })
+        .await?;
+        Ok(webhook)
+    }
 }
 
 impl Drop for Webhook<'_> {
     fn drop(&mut self) {
         // Whoever applies a bad pod next finds out.
-        for name in ["floe", "floe-untrusted"] {
+        for (kind, name) in [
+            ("mutatingwebhookconfiguration", "floe"),
+            (KIND, "floe"),
+            (KIND, "floe-untrusted"),
+        ] {
             let _ = self
                 .0
                 .kubectl()
-                .args(["delete", KIND, name, "--ignore-not-found"])
+                .args(["delete", kind, name, "--ignore-not-found"])
                 .stdout(Stdio::null())
                 .status();
         }
@@ -58,7 +77,7 @@ impl Drop for Webhook<'_> {
 }
 
 /// What `kubectl apply` says to a person, whether it succeeds or not.
-fn apply(namespace: &TestNamespace<'_>, object: &Value, more: &[&str]) -> Result<String> {
+pub fn apply(namespace: &TestNamespace<'_>, object: &Value, more: &[&str]) -> Result<String> {
     let mut kubectl = namespace
         .cluster()
         .kubectl()
@@ -77,7 +96,7 @@ fn apply(namespace: &TestNamespace<'_>, object: &Value, more: &[&str]) -> Result
 }
 
 /// A pod that wants nothing of floe.
-fn plain(name: &str) -> Value {
+pub fn plain(name: &str) -> Value {
     let mut pod = racks::pod(name, &json!({}));
     pod["spec"]["containers"][0]["resources"] = json!({});
     pod
@@ -110,6 +129,11 @@ async fn what_can_never_work_is_refused_when_it_is_applied() -> Result<()> {
             ensure!(told.contains(part), "{kind}: {told}");
         }
     }
+    let mut web = racks::workload("Deployment", "bad", 1, &json!({ POLICY: "never" }));
+    web["metadata"]["annotations"] = json!({ "floe.dev/rollout": "Handover" });
+    let told = apply(&namespace, &web, &[])?;
+    let text = "InvalidRollout: metadata.annotations[floe.dev/rollout]";
+    ensure!(told.contains(text), "{told}");
     let listed = namespace.kubectl(&["get", "deployment,statefulset", "--output=name"])?;
     ensure!(listed.is_empty(), "{listed}");
 
@@ -169,83 +193,6 @@ async fn what_can_never_work_is_refused_when_it_is_applied() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-#[ignore = "needs a cluster: cargo xtask test --only cluster"]
-async fn nobody_waits_for_the_webhook_who_does_not_ask_for_an_address() -> Result<()> {
-    let cluster = racks::alone().await?;
-    let namespace = TestNamespace::create(&cluster, "unrelated").await?;
-    let _webhook = Webhook::install(&namespace).await?;
-
-    // A certificate that has ended is made anew at once.
-    let secrets: Api<Secret> = Api::namespaced(cluster.client().await?, floe::NAMESPACE);
-    let ended = ended(&secrets.get(SECRET).await?)?;
-    let patch = Patch::Merge(json!({ "stringData": ended }));
-    secrets
-        .patch(SECRET, &PatchParams::default(), &patch)
-        .await?;
-    wait::until("there is another certificate", LIMIT, async || {
-        let now = secrets.get(SECRET).await?.data.unwrap_or_default();
-        let other = now
-            .get("tls.crt")
-            .filter(|it| it.0 != ended["tls.crt"].as_bytes());
-        Ok(other.cloned())
-    })
-    .await?;
-    let good = racks::in_rack(racks::pod("good", &json!({})), "document");
-    wait::until("the webhook is trusted", LIMIT, async || {
-        let told = apply(&namespace, &good, &[])?;
-        ensure!(told.contains("pod/good "), "{told}");
-        Ok(Some(()))
-    })
-    .await?;
-    addresses(&namespace, "app=good", 1).await?;
-
-    // The API server does not trust it, as with a clock that is wrong: a copy that floe
-    // does not mend.
-    untrusted(&cluster)?;
-    let asking = |name: &str| racks::in_rack(racks::pod(name, &json!({})), "document");
-    wait::until("a pod with an address is refused", LIMIT, async || {
-        let told = apply(&namespace, &asking("early"), &["--dry-run=server"])?;
-        ensure!(
-            told.contains("pods.floe.dev") && told.contains("x509"),
-            "{told}"
-        );
-        Ok(Some(()))
-    })
-    .await?;
-    namespace.apply(&plain("beside").to_string())?;
-    namespace.ready_pods("app=beside", 1, LIMIT).await?;
-    cluster_delete(&cluster, "floe-untrusted")?;
-
-    // Nobody answers at all.
-    floe::scale(&cluster, 0)?;
-    let told = apply(&namespace, &asking("late"), &[])?;
-    for part in ["failed calling webhook", "pods.floe.dev"] {
-        ensure!(told.contains(part), "{told}");
-    }
-    ensure!(
-        namespace.api::<Pod>().get_opt("late").await?.is_none(),
-        "it was stored: {told}"
-    );
-    let mut workload = racks::workload("Deployment", "plain", 1, &json!({}));
-    workload["spec"]["template"]["spec"] = plain("plain")["spec"].clone();
-    namespace.apply(&workload.to_string())?;
-    namespace.ready_pods("app=plain", 1, LIMIT).await?;
-    // A pod with an address ends, whatever finalizers and labels others have on it.
-    namespace.kubectl(&["label", "pod", "good", "colour=blue"])?;
-    namespace.kubectl(&["delete", "pod", "good", "--timeout=60s"])?;
-    // And floe comes back by itself.
-    floe::scale(&cluster, 2)?;
-    wait::until("a pod with an address is taken", LIMIT, async || {
-        let told = apply(&namespace, &asking("late"), &[])?;
-        ensure!(told.contains("pod/late "), "{told}");
-        Ok(Some(()))
-    })
-    .await?;
-    addresses(&namespace, "app=late", 1).await?;
-    Ok(())
-}
-
 /// The same in a namespace of the cluster's own.
 fn apply_in(cluster: &Cluster, object: &Value, more: &[&str]) -> Result<String> {
     let file = tempfile::NamedTempFile::new()?;
@@ -255,68 +202,4 @@ fn apply_in(cluster: &Cluster, object: &Value, more: &[&str]) -> Result<String> 
     let output = kubectl.arg(file.path()).output()?;
     let all = [output.stderr, output.stdout].concat();
     Ok(String::from_utf8_lossy(&all).into_owned())
-}
-
-fn cluster_delete(cluster: &Cluster, name: &str) -> Result<()> {
-    let status = cluster.kubectl().args(["delete", KIND, name]).status()?;
-    ensure!(status.success(), "{name} was not deleted");
-    Ok(())
-}
-
-/// A copy of the webhook's configuration by which the API server trusts somebody else.
-fn untrusted(cluster: &Cluster) -> Result<()> {
-    let mut kubectl = cluster.kubectl();
-    let found = kubectl
-        .args(["get", KIND, "floe", "--output=json"])
-        .output()?;
-    let mut copy: Value = serde_json::from_slice(&found.stdout)?;
-    copy["metadata"] = json!({ "name": "floe-untrusted" });
-    let folder = tempfile::tempdir()?;
-    openssl(
-        folder.path(),
-        &["req", "-x509", "-subj", "/CN=others", "-out", "ca.crt"],
-    )?;
-    let others = ByteString(std::fs::read(folder.path().join("ca.crt"))?);
-    let webhooks = copy["webhooks"].as_array_mut().context("it has some")?;
-    for webhook in webhooks {
-        webhook["clientConfig"]["caBundle"] = json!(others);
-    }
-    cluster.apply_all(&copy.to_string())
-}
-
-/// A certificate of the Secret's authority that has ended.
-fn ended(secret: &Secret) -> Result<std::collections::BTreeMap<&'static str, String>> {
-    let folder = tempfile::tempdir()?;
-    for name in ["ca.crt", "ca.key"] {
-        let data = secret.data.as_ref().and_then(|data| data.get(name));
-        let data = data.with_context(|| format!("{} has no {name}", secret.name_any()))?;
-        std::fs::write(folder.path().join(name), &data.0)?;
-    }
-    let names = "subjectAltName=DNS:floe-webhook,DNS:floe-webhook.kube-system.svc";
-    std::fs::write(folder.path().join("names"), names)?;
-    openssl(
-        folder.path(),
-        &["req", "-new", "-subj", "/CN=floe", "-out", "request"],
-    )?;
-    let output = Command::new("openssl")
-        .current_dir(folder.path())
-        .args(["x509", "-req", "-in", "request", "-extfile", "names"])
-        .args(["-CA", "ca.crt", "-CAkey", "ca.key", "-days", "-1"])
-        .args(["-out", "tls.crt"])
-        .output()?;
-    ensure!(output.status.success(), "{output:?}");
-    let read =
-        |name| -> Result<_> { Ok((name, std::fs::read_to_string(folder.path().join(name))?)) };
-    Ok([read("tls.crt")?, read("tls.key")?].into())
-}
-
-fn openssl(folder: &std::path::Path, arguments: &[&str]) -> Result<()> {
-    let output = Command::new("openssl")
-        .current_dir(folder)
-        .args(arguments)
-        .args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
-        .args(["-noenc", "-keyout", "tls.key"])
-        .output()?;
-    ensure!(output.status.success(), "{output:?}");
-    Ok(())
 }

@@ -3,7 +3,8 @@
 //!
 //! The cluster is one of its own: its scheduler has no extender, and its fake nodes stand
 //! in racks with node subnets and addresses of their own. The gate is written in the
-//! manifests, as a webhook would add it.
+//! manifests, as the webhook would add it; `behind` has tests with the webhook, and `cloud`
+//! those on the real node, with an agent.
 //!
 //! | rack | nodes | node subnet | float IPs |
 //! | --- | --- | --- | --- |
@@ -29,6 +30,9 @@ use tokio::sync::{OnceCell, RwLockWriteGuard};
 
 use crate::LIMIT;
 use crate::holdings::{POLICY, agrees, holds, ip, records_of, told};
+
+mod behind;
+mod cloud;
 
 const RACK: &str = "floe.dev/rack";
 const RESOURCE: &str = "tke.cloud.tencent.com/eni-ip";
@@ -75,20 +79,22 @@ async fn cluster() -> Result<RwLockWriteGuard<'static, Cluster>> {
     let cluster = CLUSTER.alone().await;
     let set_up = async || {
         stand_in_racks(&cluster).await?;
-        cluster.apply(&configuration().to_string(), floe::NAMESPACE)?;
+        cluster.apply(&configuration(&[]).to_string(), floe::NAMESPACE)?;
         floe::install_with(&cluster, &VARIABLES)
     };
     READY.get_or_try_init(set_up).await?;
     Ok(cluster)
 }
 
-fn configuration() -> Value {
+/// The addresses of all racks, and more.
+fn configuration(more: &[Value]) -> Value {
     let entries = RACKS.map(|(_, _, nodes, network, ips)| {
         json!({
             "nodeSubnets": [format!("{nodes}.0/24")], "ips": [ips],
             "subnet": format!("{network}.0/24"), "gateway": format!("{network}.1"),
         })
     });
+    let entries = [&entries[..], more].concat();
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "floatingip-config", "namespace": floe::NAMESPACE },

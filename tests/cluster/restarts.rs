@@ -13,18 +13,20 @@ use floe_testbed::cluster::namespace::{TestNamespace, is_ready};
 use floe_testbed::cluster::{Cluster, wait};
 use floe_testbed::floe::{self, agent};
 use floe_testbed::host::HostRef;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::LIMIT;
-use crate::holdings::{addresses, ip, told};
+use crate::holdings::{addresses, ip, records_of, told};
+use crate::moving::database;
 use crate::segment;
 use crate::underlay::{answers, emptied, pod_on};
 
-/// Where a node remembers what is attached, with a file for each sandbox.
-const ATTACHED: &str = "ls /var/lib/cni/galaxy 2>/dev/null || true";
+/// What a node has of pods: a file for each sandbox with what is attached, and links.
+const ATTACHED: &str = "{ ls /var/lib/cni/galaxy 2>/dev/null; \
+                        ip -o link show | grep -o 'v-h[^@: ]*'; } || true";
 
 /// What has to be the same before and after, and where it is asked for.
 struct Web {
@@ -188,43 +190,85 @@ async fn pods_come_and_go_while_their_agent_is_away() -> Result<()> {
     let node = cluster.host("node-3").await?;
     emptied(&cluster, "node-3").await?;
     let attached = lines(&node.shell(ATTACHED)?);
+    let stays = Web::start(&cluster, &namespace, &pod_on("node-3", "stays", &json!({}))).await?;
+    let with_stays = lines(&node.shell(ATTACHED)?);
+    assert!(with_stays.len() > attached.len(), "{with_stays:?}");
     let goes = Web::start(&cluster, &namespace, &pod_on("node-3", "goes", &json!({}))).await?;
-    let comes = pod_on("node-3", "comes", &json!({}));
+    // Of this one the address stays when it goes.
+    let mut kept = database("kept", "galaxy-k8s-vlan");
+    kept["spec"]["template"]["spec"]["nodeSelector"] =
+        json!({ "kubernetes.io/hostname": "node-3" });
+    namespace.apply(&kept.to_string())?;
+    let before = addresses(&namespace, "app=kept", 1).await?;
 
-    let meanwhile = while_away(&cluster, &namespace, &goes, &comes).await;
+    let comes = pod_on("node-3", "comes", &json!({}));
+    let meanwhile = while_away(&cluster, &namespace, [&stays, &goes], &comes).await;
     // Others need the agents, whatever became of this.
     select_nodes(&cluster, &Value::Null)?;
     agent::wait_until_ready(&cluster)?;
-    assert_eq!(meanwhile?, attached, "nothing but the pod is gone");
+    let (attached_then, waited) = meanwhile?;
+    assert_eq!(attached_then, with_stays, "nothing but the pods is gone");
 
+    // Whoever waits comes in by himself.
     let came = Web::start(&cluster, &namespace, &comes).await?;
-    came.is_as_before(&cluster, &namespace, 0).await
+    assert_eq!(came.pod.metadata.uid, waited);
+    came.is_as_before(&cluster, &namespace, 0).await?;
+    assert_eq!(addresses(&namespace, "app=kept", 1).await?, before);
+    stays.is_as_before(&cluster, &namespace, 0).await
 }
 
-/// A pod goes and another one comes. Returns what the node says is attached then.
+/// One pod stays, others go and another one comes, while node-3 alone has no agent. Returns
+/// what the node says is attached then, and the uid of the pod that came.
 async fn while_away(
     cluster: &Cluster,
     namespace: &TestNamespace<'_>,
-    goes: &Web,
+    [stays, goes]: [&Web; 2],
     comes: &Value,
-) -> Result<BTreeSet<String>> {
+) -> Result<(BTreeSet<String>, Option<String>)> {
     let node = cluster.host("node-3").await?;
-    no_agents(cluster).await?;
+    no_agent(cluster, "node-3").await?;
     namespace.apply(&comes.to_string())?;
-    told(
-        namespace,
-        "comes",
-        "FailedCreatePodSandBox",
-        "AgentUnreachable",
-    )
-    .await?;
-    goes.answers(cluster).await?;
+    let reason =
+        "AgentUnreachable: cannot reach floe-agent of this node at /var/run/galaxy/galaxy.sock";
+    let text = told(namespace, "comes", "FailedCreatePodSandBox", reason).await?;
+    let help = "see the pods of DaemonSet floe-agent on this node";
+    ensure!(text.contains(help), "{text}");
+    for web in [stays, goes] {
+        web.answers(cluster).await?;
+    }
     // What is written on the node is enough to take a pod off.
     namespace.kubectl(&["delete", "pod", "goes", "--timeout=60s"])?;
-    let links = node.shell("ip -o link show")?;
-    ensure!(!links.contains("v-h"), "a link is left: {links}");
     ensure!(goes.answers(cluster).await.is_err(), "somebody is there");
-    Ok(lines(&node.shell(ATTACHED)?))
+    wait::until("its address is free", LIMIT, async || {
+        let records = records_of(namespace).await?;
+        Ok((!records.contains_key(&goes.ip)).then_some(()))
+    })
+    .await?;
+    let kept = namespace.api::<Pod>().get("kept-0").await?;
+    namespace.kubectl(&["delete", "pod", "kept-0", "--timeout=60s"])?;
+    wait::until(
+        "its successor has the address and waits",
+        LIMIT,
+        async || {
+            let next = namespace.api::<Pod>().get("kept-0").await?;
+            let records = records_of(namespace).await?;
+            let is_next = next.uid() != kept.uid() && !is_ready(&next);
+            let record = records.get(&ip(&kept)?).context("there is no record")?;
+            ensure!(
+                is_next && Some(&record.uid) == next.uid().as_ref(),
+                "{record:?}"
+            );
+            Ok(Some(()))
+        },
+    )
+    .await?;
+    // Other nodes are not concerned.
+    let elsewhere = pod_on("node-1", "elsewhere", &json!({}));
+    Web::start(cluster, namespace, &elsewhere).await?;
+    stays.answers(cluster).await?;
+    let waits = namespace.api::<Pod>().get("comes").await?;
+    ensure!(!is_ready(&waits), "it runs without an agent");
+    Ok((lines(&node.shell(ATTACHED)?), waits.metadata.uid))
 }
 
 /// Somebody outside who asks a pod again and again.
@@ -267,12 +311,28 @@ async fn agents(cluster: &Cluster) -> Result<BTreeSet<String>> {
     Ok(listed.items.iter().filter_map(ResourceExt::uid).collect())
 }
 
-/// Sends all agents away, and waits until they are gone.
-async fn no_agents(cluster: &Cluster) -> Result<()> {
-    select_nodes(cluster, &json!({ "floe.dev/no-such-node": "true" }))?;
-    wait::until("all agents are gone", LIMIT, async || {
-        let left = agents(cluster).await?;
-        ensure!(left.is_empty(), "there is {left:?}");
+/// Sends the agent of one node away, and waits until it is gone.
+async fn no_agent(cluster: &Cluster, node: &str) -> Result<()> {
+    const LABEL: &str = "floe.dev/with-agent";
+    let client = cluster.client().await?;
+    let nodes: Api<Node> = Api::all(client.clone());
+    for other in ["node-1", "node-2", "node-3"] {
+        let value = if other == node {
+            json!(null)
+        } else {
+            json!("")
+        };
+        let label = json!({ "metadata": { "labels": { LABEL: value } } });
+        let patch = Patch::Merge(label);
+        nodes.patch(other, &PatchParams::default(), &patch).await?;
+    }
+    select_nodes(cluster, &json!({ LABEL: "" }))?;
+    let pods: Api<Pod> = Api::namespaced(client, floe::NAMESPACE);
+    let here = ListParams::default().labels(agent::AGENT);
+    let here = here.fields(&format!("spec.nodeName={node}"));
+    wait::until(&format!("{node} has no agent"), LIMIT, async || {
+        let left = pods.list(&here).await?.items;
+        ensure!(left.is_empty(), "there is {}", left.len());
         Ok(Some(()))
     })
     .await

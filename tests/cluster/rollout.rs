@@ -18,6 +18,8 @@ use crate::holdings::{POLICY, POOL, addresses, forget, holds, ip, refused, set, 
 use crate::racks;
 
 const ROLLOUT: &str = "floe.dev/rollout";
+/// Where these pods run, unless a test says otherwise.
+const RACK: &str = "document";
 
 #[tokio::test]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
@@ -27,7 +29,7 @@ async fn whoever_wants_to_wait_goes_on_with_each_old_pod_that_somebody_deletes()
     // With one replica one deletion is enough; with three it takes three.
     for replicas in [1, 3] {
         let name = format!("web{replicas}");
-        let mut web = web(&name, replicas)?;
+        let mut web = web(&name, replicas, RACK, "immutable")?;
         web["metadata"]["annotations"] = json!({ ROLLOUT: "wait" });
         namespace.apply(&web.to_string())?;
         let selector = format!("app={name}");
@@ -73,28 +75,39 @@ async fn updates_of_one_two_three_and_ten_replicas_end_with_the_addresses_they_h
     let cluster = racks::together().await?;
     let namespace = TestNamespace::create(&cluster, "handover").await?;
     for replicas in [1, 2, 3, 10] {
-        let name = format!("web{replicas}");
-        let mut web = web(&name, replicas)?;
-        namespace.apply(&web.to_string())?;
-        let selector = format!("app={name}");
-        let before = addresses(&namespace, &selector, replicas).await?;
-        // Twice, because the second time there are two old ReplicaSets.
-        for version in ["2", "3"] {
-            release(&mut web, version);
-            namespace.apply(&web.to_string())?;
-            rolled_out(&namespace, &name)
-                .with_context(|| format!("{replicas} replicas, version {version}"))?;
-            let after = addresses(&namespace, &selector, replicas).await?;
-            assert_eq!(set(&after), set(&before), "no address has changed");
-        }
-        if replicas < 4 {
-            told(&namespace, &name, "RolloutHandover", "of the new version").await?;
-        }
-        if replicas == 1 {
-            told(&namespace, &name, "OneReplicaOutage", "short outage").await?;
-        }
-        namespace.kubectl(&["delete", "deployment", &name])?;
+        hands_over(&namespace, RACK, replicas, "immutable").await?;
+        namespace.kubectl(&["delete", "deployment", "--all"])?;
         holds(&namespace, 0).await?;
+    }
+    Ok(())
+}
+
+/// Updates a Deployment twice, which has the same addresses afterwards. It is left running.
+pub async fn hands_over(
+    namespace: &TestNamespace<'_>,
+    rack: &str,
+    replicas: usize,
+    policy: &str,
+) -> Result<()> {
+    let name = format!("{policy}{replicas}");
+    let mut web = web(&name, replicas, rack, policy)?;
+    namespace.apply(&web.to_string())?;
+    let selector = format!("app={name}");
+    let before = settled(namespace, &selector, replicas).await?;
+    // Twice, because the second time there are two old ReplicaSets.
+    for version in ["2", "3"] {
+        release(&mut web, version);
+        namespace.apply(&web.to_string())?;
+        rolled_out(namespace, &name)
+            .with_context(|| format!("{replicas} replicas, version {version}"))?;
+        let after = settled(namespace, &selector, replicas).await?;
+        assert_eq!(set(&after), set(&before), "no address has changed");
+    }
+    if replicas < 4 {
+        told(namespace, &name, "RolloutHandover", "of the new version").await?;
+    }
+    if replicas == 1 {
+        told(namespace, &name, "OneReplicaOutage", "short outage").await?;
     }
     Ok(())
 }
@@ -105,32 +118,42 @@ async fn a_version_that_fails_costs_one_pod_and_undo_brings_it_back() -> Result<
     let cluster = racks::together().await?;
     let namespace = TestNamespace::create(&cluster, "undo").await?;
     for replicas in [1, 2, 3] {
-        let name = format!("web{replicas}");
-        let mut web = web(&name, replicas)?;
-        namespace.apply(&web.to_string())?;
-        let selector = format!("app={name}");
-        let before = addresses(&namespace, &selector, replicas).await?;
-
-        release(&mut web, "2");
-        web["spec"]["template"]["metadata"]["annotations"][BROKEN] = json!("");
-        namespace.apply(&web.to_string())?;
-        wait::until("a new pod has an address and fails", LIMIT, async || {
-            let pods = namespace.pods(&selector).await?;
-            let mut bound = pods.iter().filter(|pod| is_new(pod) && ip(pod).is_ok());
-            Ok(bound.next().map(|_| ()))
-        })
-        .await?;
-        let ready = namespace.pods(&selector).await?;
-        let ready = ready.iter().filter(|pod| is_ready(pod)).count();
-        ensure!(ready == replicas - 1, "{ready} of {replicas} are ready");
-
-        namespace.kubectl(&["rollout", "undo", "deployment", &name])?;
-        rolled_out(&namespace, &name).with_context(|| format!("undo of {name}"))?;
-        let after = addresses(&namespace, &selector, replicas).await?;
-        assert_eq!(set(&after), set(&before), "no address has changed");
-        namespace.kubectl(&["delete", "deployment", &name])?;
-        holds(&namespace, 0).await?;
+        fails_and_is_undone(&namespace, RACK, replicas).await?;
     }
+    Ok(())
+}
+
+/// Updates a Deployment to a version that does not work, and takes that back.
+pub async fn fails_and_is_undone(
+    namespace: &TestNamespace<'_>,
+    rack: &str,
+    replicas: usize,
+) -> Result<()> {
+    let name = format!("web{replicas}");
+    let mut web = web(&name, replicas, rack, "immutable")?;
+    namespace.apply(&web.to_string())?;
+    let selector = format!("app={name}");
+    let before = settled(namespace, &selector, replicas).await?;
+
+    release(&mut web, "2");
+    web["spec"]["template"]["metadata"]["annotations"][BROKEN] = json!("");
+    namespace.apply(&web.to_string())?;
+    wait::until("a new pod has an address and fails", LIMIT, async || {
+        let pods = namespace.pods(&selector).await?;
+        let mut bound = pods.iter().filter(|pod| is_new(pod) && ip(pod).is_ok());
+        Ok(bound.next().map(|_| ()))
+    })
+    .await?;
+    let ready = namespace.pods(&selector).await?;
+    let ready = ready.iter().filter(|pod| is_ready(pod)).count();
+    ensure!(ready == replicas - 1, "{ready} of {replicas} are ready");
+
+    namespace.kubectl(&["rollout", "undo", "deployment", &name])?;
+    rolled_out(namespace, &name).with_context(|| format!("undo of {name}"))?;
+    let after = settled(namespace, &selector, replicas).await?;
+    assert_eq!(set(&after), set(&before), "no address has changed");
+    namespace.kubectl(&["delete", "deployment", &name])?;
+    holds(namespace, 0).await?;
     Ok(())
 }
 
@@ -139,9 +162,14 @@ async fn a_version_that_fails_costs_one_pod_and_undo_brings_it_back() -> Result<
 async fn pauses_and_budgets_hold_an_update_and_it_goes_on_afterwards() -> Result<()> {
     let cluster = racks::together().await?;
     let namespace = TestNamespace::create(&cluster, "held").await?;
-    let mut web = web("web", 2)?;
+    is_held(&namespace, RACK).await
+}
+
+/// Updates a Deployment that a disruption budget protects, then a pause, then nothing.
+pub async fn is_held(namespace: &TestNamespace<'_>, rack: &str) -> Result<()> {
+    let mut web = web("web", 2, rack, "immutable")?;
     namespace.apply(&web.to_string())?;
-    let before = addresses(&namespace, "app=web", 2).await?;
+    let before = settled(namespace, "app=web", 2).await?;
 
     // Every pod is protected.
     let budget = json!({
@@ -152,11 +180,11 @@ async fn pauses_and_budgets_hold_an_update_and_it_goes_on_afterwards() -> Result
     namespace.apply(&budget.to_string())?;
     release(&mut web, "2");
     namespace.apply(&web.to_string())?;
-    told(&namespace, "web", "DisruptionBudget", "disruption budget").await?;
+    told(namespace, "web", "DisruptionBudget", "disruption budget").await?;
 
     // Paused in the midst of it, and then nothing but the pause is in the way.
     namespace.kubectl(&["rollout", "pause", "deployment", "web"])?;
-    told(&namespace, "web", "RolloutPaused", "kubectl rollout resume").await?;
+    told(namespace, "web", "RolloutPaused", "kubectl rollout resume").await?;
     namespace.kubectl(&["delete", "poddisruptionbudget", "web"])?;
     // The new pod waits beside them.
     let pods = namespace.pods("app=web").await?;
@@ -166,8 +194,8 @@ async fn pauses_and_budgets_hold_an_update_and_it_goes_on_afterwards() -> Result
     assert_eq!(old.count(), 2, "no old pod has gone");
 
     namespace.kubectl(&["rollout", "resume", "deployment", "web"])?;
-    rolled_out(&namespace, "web")?;
-    let after = addresses(&namespace, "app=web", 2).await?;
+    rolled_out(namespace, "web")?;
+    let after = settled(namespace, "app=web", 2).await?;
     assert_eq!(set(&after), set(&before), "no address has changed");
     Ok(())
 }
@@ -176,18 +204,24 @@ async fn pauses_and_budgets_hold_an_update_and_it_goes_on_afterwards() -> Result
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn in_a_shared_pool_only_pods_of_the_updated_deployment_go() -> Result<()> {
     let cluster = racks::together().await?;
-    forget(&cluster, "pool__rolling-pool_").await?;
     let namespace = TestNamespace::create(&cluster, "shared-pool").await?;
+    keeps_to_its_own(&namespace, RACK).await
+}
+
+/// Updates one of two Deployments in a full pool.
+pub async fn keeps_to_its_own(namespace: &TestNamespace<'_>, rack: &str) -> Result<()> {
+    let cluster = namespace.cluster();
+    forget(cluster, "pool__rolling-pool_").await?;
     let pool = json!({
         "apiVersion": "galaxy.k8s.io/v1alpha1", "kind": "Pool",
         "metadata": { "name": "rolling-pool" }, "size": 4,
     });
     namespace.apply(&pool.to_string())?;
-    let mut one = pooled("one", 2);
+    let mut one = pooled("one", 2, rack);
     namespace.apply(&one.to_string())?;
-    let first = addresses(&namespace, "app=one", 2).await?;
+    let first = settled(namespace, "app=one", 2).await?;
     // One pod of the other Deployment does not fit in, and would take anything.
-    let other = pooled("two", 3);
+    let other = pooled("two", 3, rack);
     namespace.apply(&other.to_string())?;
     let second = wait::until("two of the others run", LIMIT, async || {
         let pods = namespace.pods("app=two").await?;
@@ -200,15 +234,15 @@ async fn in_a_shared_pool_only_pods_of_the_updated_deployment_go() -> Result<()>
 
     release(&mut one, "2");
     namespace.apply(&one.to_string())?;
-    rolled_out(&namespace, "one")?;
-    let after = addresses(&namespace, "app=one", 2).await?;
+    rolled_out(namespace, "one")?;
+    let after = settled(namespace, "app=one", 2).await?;
     assert_eq!(set(&after), set(&first), "no address has changed");
     let pods = namespace.pods("app=two").await?;
     let mut ready = pods.iter().filter(|pod| is_ready(pod));
     assert!(ready.all(|pod| second.contains(&pod.name_any())));
     assert_eq!(pods.iter().filter(|pod| is_ready(pod)).count(), 2);
     namespace.kubectl(&["delete", "deployment", "one", "two"])?;
-    forget(&cluster, "pool__rolling-pool_").await
+    forget(cluster, "pool__rolling-pool_").await
 }
 
 #[tokio::test]
@@ -216,17 +250,22 @@ async fn in_a_shared_pool_only_pods_of_the_updated_deployment_go() -> Result<()>
 async fn surge_starts_a_new_pod_beside_the_old_ones_out_of_a_fixed_set() -> Result<()> {
     let cluster = racks::together().await?;
     let namespace = TestNamespace::create(&cluster, "surge").await?;
-    let mut web = web("web", 1)?;
+    surges(&namespace, RACK).await
+}
+
+/// Updates a Deployment that has an address more than replicas. It is left running.
+pub async fn surges(namespace: &TestNamespace<'_>, rack: &str) -> Result<()> {
+    let mut web = web("web", 1, rack, "immutable")?;
     web["metadata"]["annotations"] = json!({ ROLLOUT: "surge" });
     namespace.apply(&web.to_string())?;
-    addresses(&namespace, "app=web", 1).await?;
+    settled(namespace, "app=web", 1).await?;
     let mut owned = None;
     for version in ["2", "3"] {
         release(&mut web, version);
         namespace.apply(&web.to_string())?;
-        rolled_out(&namespace, "web")?;
-        addresses(&namespace, "app=web", 1).await?;
-        let records: Vec<String> = holds(&namespace, 2).await?.into_keys().collect();
+        rolled_out(namespace, "web")?;
+        settled(namespace, "app=web", 1).await?;
+        let records: Vec<String> = holds(namespace, 2).await?.into_keys().collect();
         let owned = owned.get_or_insert_with(|| records.clone());
         assert_eq!(*owned, records, "the set is fixed");
     }
@@ -234,17 +273,30 @@ async fn surge_starts_a_new_pod_beside_the_old_ones_out_of_a_fixed_set() -> Resu
 }
 
 /// A Deployment that keeps its addresses.
-fn web(name: &str, replicas: usize) -> Result<Value> {
-    let policy = json!({ POLICY: "immutable" });
+fn web(name: &str, replicas: usize, rack: &str, policy: &str) -> Result<Value> {
+    let policy = json!({ POLICY: policy });
     let web = racks::workload("Deployment", name, u32::try_from(replicas)?, &policy);
-    Ok(racks::in_rack(web, "document"))
+    Ok(racks::in_rack(web, rack))
+}
+
+/// The addresses of pods that run. Behind a gate, a record says where its pod runs only a
+/// moment after a scheduler has bound it.
+async fn settled(
+    namespace: &TestNamespace<'_>,
+    selector: &str,
+    count: usize,
+) -> Result<BTreeMap<String, String>> {
+    wait::until("pods and records agree", LIMIT, async || {
+        addresses(namespace, selector, count).await.map(Some)
+    })
+    .await
 }
 
 /// A Deployment in the pool.
-fn pooled(name: &str, replicas: u32) -> Value {
+fn pooled(name: &str, replicas: u32, rack: &str) -> Value {
     let annotations = json!({ POOL: "rolling-pool" });
     let web = racks::workload("Deployment", name, replicas, &annotations);
-    racks::in_rack(web, "document")
+    racks::in_rack(web, rack)
 }
 
 fn release(web: &mut Value, version: &str) {

@@ -15,7 +15,7 @@ use crate::floe_nodes::FloeNodes;
 
 /// The networks of each node. The second one routes to its pods, and answers for them
 /// on the bridge of the first: that is there after the first pod of the first network.
-const NETWORKS: &str = r#"{
+pub const NETWORKS: &str = r#"{
   "NetworkConf": [
     { "type": "galaxy-k8s-vlan", "device": "eth0" },
     { "name": "routed", "type": "galaxy-underlay-veth", "device": "docker" }

@@ -32,6 +32,10 @@ use crate::{apiserver::is_missing, pods::Pod};
 /// How long to wait for the record of an address.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long to wait for the cloud to bring an address here. The runtime tries again
+/// afterwards, but only after a while.
+const ASSIGNED: Duration = Duration::from_secs(10);
+
 /// Who holds an address, as its record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -201,8 +205,28 @@ impl Records {
     }
 
     /// Whether a pod may have an address, as it claims it. The watch is believed when
-    /// it agrees; a refusal needs a direct read, since what the watch has may be old.
+    /// it agrees; a refusal needs a direct read, since what the watch has may be old. An
+    /// address that the cloud is about to bring here is waited for.
     pub async fn permit(&self, claimed: &IpInfo, pod: &Pod) -> Result<(), PermitError> {
+        let mut changes = self.changes();
+        let permitted = self.permit_now(claimed, pod).await;
+        if !matches!(permitted, Err(PermitError::NotAssigned(_))) {
+            return permitted;
+        }
+        let ip = claimed.ip.addr();
+        let brought = async {
+            while changes.changed().await.is_ok() {
+                // It comes into the watch with its node, which is before the cloud is told.
+                if self.cached(ip).is_some_and(|it| !it.assigning) {
+                    break;
+                }
+            }
+        };
+        let _ = timeout(ASSIGNED, brought).await;
+        self.permit_now(claimed, pod).await
+    }
+
+    async fn permit_now(&self, claimed: &IpInfo, pod: &Pod) -> Result<(), PermitError> {
         let ip = claimed.ip.addr();
         let cached = self.cached(ip);
         if cached.is_some_and(|record| record.permits(claimed, pod).is_ok()) {

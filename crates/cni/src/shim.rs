@@ -124,7 +124,12 @@ fn place(
 }
 
 fn unreachable(socket: &Path, command: Command, error: &io::Error) -> CniError {
-    let message = format!("cannot reach the agent at {}: {error}", socket.display());
+    // A person reads this in an Event of the pod, and may never have heard of an agent.
+    let message = format!(
+        "cannot reach floe-agent of this node at {}: {error}; it is tried again until the agent \
+         runs here: see the pods of DaemonSet floe-agent on this node",
+        socket.display()
+    );
     let code = if command == Command::Status {
         Code::NotAvailable
     } else {

@@ -53,6 +53,9 @@ mod workloads;
 /// How many changes a reader may lag behind.
 const CHANGES: usize = 4096;
 
+/// Names and addresses of nodes.
+pub type Addressed = Vec<(String, Option<IpAddr>)>;
+
 /// Shared access to the caches.
 #[derive(Clone, Debug)]
 pub struct Cluster(Arc<Caches>);
@@ -147,7 +150,7 @@ impl Cluster {
     }
 
     /// The names and addresses of all nodes.
-    pub fn all_nodes(&self) -> Vec<(String, Option<IpAddr>)> {
+    pub fn all_nodes(&self) -> Addressed {
         let nodes = self.node_table();
         let all = nodes.iter();
         all.map(|(_, name, node)| (name.to_owned(), node.address))
@@ -156,7 +159,17 @@ impl Cluster {
 
     /// The nodes that a pod accepts; if there are none, those that it would accept if
     /// they were in order.
-    pub fn accepted_by(&self, needs: &Needs) -> Vec<(String, Option<IpAddr>)> {
+    pub fn accepted_by(&self, needs: &Needs) -> Addressed {
+        let (now, later) = self.accepting(needs);
+        if now.is_empty() { later } else { now }
+    }
+
+    /// The nodes that a pod accepts as they are.
+    pub fn accepted_now_by(&self, needs: &Needs) -> Addressed {
+        self.accepting(needs).0
+    }
+
+    fn accepting(&self, needs: &Needs) -> (Addressed, Addressed) {
         let nodes = self.node_table();
         let (mut now, mut later) = (Vec::new(), Vec::new());
         for (_, name, node) in nodes.iter() {
@@ -171,7 +184,7 @@ impl Cluster {
                 Accepts::No => {}
             }
         }
-        if now.is_empty() { later } else { now }
+        (now, later)
     }
 
     /// The names of all nodes, with everything that is known of them.

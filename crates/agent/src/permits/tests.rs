@@ -215,7 +215,45 @@ async fn vlan_gateway_and_subnet_are_those_of_the_record_if_it_tells_them() {
 }
 
 #[tokio::test]
-async fn an_address_that_the_cloud_has_not_brought_is_waited_for() {
+async fn an_address_that_the_cloud_brings_meanwhile_is_waited_for() {
+    let server = Server::default();
+    let records = Records::new(server.client());
+    let (stopper, stop) = stop::channel();
+    let task = tokio::spawn(records.clone().run("n1".into(), stop));
+    let mut lists = records.lists();
+    lists.wait_for(|count| *count > 0).await.unwrap();
+    let told = |assigning: bool, on_node: bool| {
+        let mut object = record("10.0.0.5", "sts_ns_web_web-0", "u1");
+        let given = json!({
+            "ip": "10.0.0.5/24", "vlan": 2, "gateway": "10.0.0.1", "uid": "u1",
+            "assigning": assigning,
+        });
+        object["metadata"]["annotations"] = json!({ "floe.dev/network": given.to_string() });
+        if !on_node {
+            object["metadata"]["labels"] = json!({});
+        }
+        server.put(RECORDS, object);
+    };
+    // As records are before anybody knows where the pod runs.
+    told(true, false);
+    let (claim, pod) = (claim("10.0.0.5"), pod("web-0", "u1"));
+    let reads = || server.count(&Method::GET, "floatingips/10.0.0.5");
+    let brings = async {
+        server.until(|_| reads() == 1).await;
+        told(true, true);
+        let ip = "10.0.0.5".parse().unwrap();
+        server.until(|_| records.cached(ip).is_some()).await;
+        assert_eq!(reads(), 1, "it waits");
+        told(false, true);
+    };
+    let (permit, ()) = tokio::join!(records.permit(&claim, &pod), brings);
+    permit.unwrap();
+    stopper.stop();
+    task.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_the_cloud_has_not_brought_is_refused_in_the_end() {
     let server = Server::default();
     let records = Records::new(server.client());
     let given = r#"{"ip":"10.0.0.5/24","vlan":2,"gateway":"10.0.0.1","uid":"u1","assigning":true}"#;

@@ -160,6 +160,11 @@ fn without_an_agent_only_a_del_succeeds() {
     for (command, code) in cases {
         let error = ask(&agent, command, "1.1.0").unwrap_err();
         assert_eq!((error.code, error.reason), (code, "AgentUnreachable"));
+        let socket = folder.path().join("galaxy.sock");
+        let (message, socket) = (error.to_string(), socket.display().to_string());
+        for part in [socket.as_str(), "DaemonSet floe-agent on this node"] {
+            assert!(message.contains(part), "{message}");
+        }
     }
     assert_eq!(ask(&agent, Command::Del, "1.1.0"), Ok(None));
 }

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     claims::ClaimError,
-    cluster::{Deployment, Freshness, Phase, Pod, PodObject, Unreadable},
+    cluster::{Addressed, Deployment, Freshness, Phase, Pod, PodObject, Unreadable},
 };
 
 /// How long to wait for an answer.
@@ -77,7 +77,7 @@ impl Unknown {
 /// A pod that waits, and where it could run.
 struct Heir {
     claimant: Claimant,
-    nodes: Vec<(String, Option<IpAddr>)>,
+    nodes: Addressed,
 }
 
 impl Heir {
@@ -218,9 +218,14 @@ impl Rollouts {
                 Err(error) if error.is_transient() => return Err(error.into()),
                 Err(_) => continue,
             };
+            let nodes = match &pod.gate {
+                // No scheduler has looked at it yet: the nodes are those that it accepts.
+                Some(gate) => self.cluster.accepted_now_by(&gate.needs),
+                None => self.nodes(&sites),
+            };
             let heir = Heir {
                 claimant: claim.claimant,
-                nodes: self.nodes(&sites),
+                nodes: self.one_each(nodes),
             };
             let lacks = self
                 .store
@@ -232,19 +237,26 @@ impl Rollouts {
         Ok(None)
     }
 
-    /// A node of each of these subnets, or of all if nobody knows which.
-    fn nodes(&self, sites: &BTreeSet<IpNet>) -> Vec<(String, Option<IpAddr>)> {
+    /// The nodes of these subnets, or all if nobody knows which.
+    fn nodes(&self, sites: &BTreeSet<IpNet>) -> Addressed {
         let mut nodes = self.cluster.all_nodes();
+        self.store.read(|books| {
+            let topology = books.ledger().topology();
+            nodes.retain(|(_, address)| {
+                let subnet = address.and_then(|it| topology.node_subnet(it));
+                sites.is_empty() || subnet.is_some_and(|subnet| sites.contains(&subnet))
+            });
+        });
+        nodes
+    }
+
+    /// Of nodes one in each subnet.
+    fn one_each(&self, mut nodes: Addressed) -> Addressed {
         nodes.sort();
         self.store.read(|books| {
             let ledger = books.ledger();
-            let is_there = |address: Option<IpAddr>| {
-                let subnet = address.and_then(|it| ledger.topology().node_subnet(it));
-                sites.is_empty() || subnet.is_some_and(|subnet| sites.contains(&subnet))
-            };
             let offers: Vec<Offer<'_>> = nodes
                 .iter()
-                .filter(|(_, address)| is_there(*address))
                 .map(|(node, address)| Offer {
                     node,
                     address: *address,

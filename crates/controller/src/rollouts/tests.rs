@@ -285,6 +285,42 @@ async fn an_address_that_the_new_pod_cannot_use_stays_where_it_is() {
     assert!(scene.has("web-1-0") && !scene.has("web-1-1"));
 }
 
+/// A pod at the gate, which no scheduler has looked at, has said itself where it may run.
+#[tokio::test(start_paused = true)]
+async fn of_a_pod_at_the_gate_only_nodes_count_that_it_accepts() {
+    for (nodes, gone) in [
+        (vec!["n1"], Some("web-1-0")),
+        (vec!["n2"], Some("web-1-1")),
+        (vec!["n9"], None),
+    ] {
+        let scene = Scene::start().await;
+        scene.deployment(2).await;
+        scene.runs("web-1-0", 1, "10.0.70.2", true).await;
+        scene.runs("web-1-1", 1, "10.0.80.2", true).await;
+        let pod = scene.web("web-2-x", 2).await;
+        let mut object = scene.server.object(PODS, "web-2-x").unwrap();
+        object["spec"]["schedulingGates"] = json!([{ "name": "floe.dev/ip" }]);
+        let fields = json!([{ "key": "metadata.name", "operator": "In", "values": nodes }]);
+        object["spec"]["affinity"] = json!({ "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{ "matchFields": fields }],
+            },
+        } });
+        scene.add(object).await;
+        let found = scene.claims.pod(&pod).await.unwrap();
+        let claim = scene.claims.of(found).await.unwrap();
+        scene.waiting.refused(&claim);
+        start(&scene);
+        settle().await;
+        for name in ["web-1-0", "web-1-1"] {
+            assert_eq!(scene.has(name), gone != Some(name), "{name} for {nodes:?}");
+        }
+        if gone.is_none() {
+            assert_eq!(scene.told_of("web"), ["Warning RolloutAddressNotUsable"]);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_waits_for_something_else_costs_nobody_anything() {
     let scene = Scene::start().await;

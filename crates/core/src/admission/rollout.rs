@@ -24,9 +24,6 @@ pub enum Risk {
     /// Nobody serves between the old pod and the new one.
     #[error("{ONE_REPLICA}")]
     Interrupts,
-    /// The annotation says nothing that floe knows.
-    #[error(transparent)]
-    Invalid(InvalidRollout),
 }
 
 impl Risk {
@@ -35,9 +32,14 @@ impl Risk {
         match self {
             Self::Waits { .. } => "RolloutWaits",
             Self::Interrupts => "RolloutInterrupts",
-            Self::Invalid(_) => InvalidRollout::REASON,
         }
     }
+}
+
+/// How updates of a Deployment are handled, unless it says something that floe does not know.
+pub fn handling(deployment: &Value) -> Result<Handling, InvalidRollout> {
+    let annotation = deployment["metadata"]["annotations"][names::ROLLOUT].as_str();
+    Handling::of(annotation, strategy(&deployment["spec"]))
 }
 
 /// What updates of a Deployment come to whose pods keep their addresses.
@@ -46,11 +48,8 @@ pub fn risk(deployment: &Value) -> Option<Risk> {
     let replicas = spec["replicas"].as_u64().unwrap_or(1);
     let replicas = u32::try_from(replicas).unwrap_or(u32::MAX);
     let strategy = strategy(spec);
-    let annotation = deployment["metadata"]["annotations"][names::ROLLOUT].as_str();
-    let handling = match Handling::of(annotation, strategy) {
-        Ok(handling) => handling,
-        Err(invalid) => return Some(Risk::Invalid(invalid)),
-    };
+    // What cannot be read is refused elsewhere.
+    let handling = handling(deployment).ok()?;
     if replicas == 0 || !strategy.is_rolling() {
         return None;
     }
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(by("wait", &quarter), waits);
         assert_eq!(by("handover", &json!(0)), None);
         assert_eq!(by("surge", &json!(0)), None);
-        assert_eq!(by("now", &quarter), Some("InvalidRollout"));
+        assert_eq!(by("now", &quarter), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::{
     addr::IpSet,
     config::AddressConfig,
     ipam::{
-        args::{Args, shortened},
+        args::Args,
         families::Families,
         key::PoolName,
         names,
@@ -16,9 +16,11 @@ use crate::{
         policy::ReleasePolicy,
         workload::{Scale, State, Unsupported, Workload},
     },
+    rollout::strategy::InvalidRollout,
     vip::claim::{Claim, Fault},
 };
 
+use self::risk::Wishes;
 pub use self::risk::{IpInfosForbidden, Risk};
 
 mod risk;
@@ -214,6 +216,12 @@ impl<'a> Subject<'a> {
         if let Err(error) = &pool {
             refuse(names::POOL, error.reason(), error.to_string());
         }
+        if self.kind == Kind::Deployment
+            && let Err(error) = rollout::handling(self.object)
+        {
+            let place = Annotations::read(self.object, "").place(names::ROLLOUT);
+            verdict.refuse(Finding::at(place, InvalidRollout::REASON, error));
+        }
         let wishes = Wishes {
             args: args.unwrap_or_default(),
             has_families: families.ok().flatten().is_some(),
@@ -370,29 +378,6 @@ impl<'a> Subject<'a> {
             risks.push(Risk::RangesWithPolicy);
         }
         risks
-    }
-}
-
-/// What the annotations of a pod ask for, as far as they can be read.
-struct Wishes<'a> {
-    args: Args,
-    has_families: bool,
-    policy: Option<&'a str>,
-    pool: Option<&'a str>,
-}
-
-impl Wishes<'_> {
-    fn odd_policy(&self) -> Option<Risk> {
-        let written = self.policy.filter(|text| !text.is_empty())?;
-        match ReleasePolicy::from_annotations(Some(written), None) {
-            ReleasePolicy::OnDelete => Some(Risk::UnknownPolicy {
-                text: shortened(written),
-            }),
-            policy @ ReleasePolicy::Immutable if self.pool.is_some() => {
-                Some(Risk::PolicyOverruled { policy })
-            }
-            ReleasePolicy::Immutable | ReleasePolicy::Never => None,
-        }
     }
 }
 

@@ -68,6 +68,19 @@ impl FakeCloud {
         Ok(cloud)
     }
 
+    /// Starts one that others reach: on a socket that is bound already, in whatever
+    /// network. Once it went away it cannot come back.
+    pub fn start_on(listener: std::net::TcpListener) -> io::Result<Self> {
+        let mut cloud = Self {
+            address: listener.local_addr()?,
+            service: Service::default(),
+            running: None,
+        };
+        listener.set_nonblocking(true)?;
+        cloud.serve(|| tokio::net::TcpListener::from_std(listener).map(TcpIncoming::from))?;
+        Ok(cloud)
+    }
+
     /// Its `host:port`, which stays the same when it goes away and comes back.
     pub fn address(&self) -> String {
         self.address.to_string()
@@ -119,13 +132,18 @@ impl FakeCloud {
         if self.running.is_some() {
             return Ok(());
         }
+        let address = self.address;
+        self.serve(|| TcpIncoming::bind(address))
+    }
+
+    fn serve(&mut self, listen: impl FnOnce() -> io::Result<TcpIncoming>) -> io::Result<()> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()?;
         let incoming = {
             let _inside = runtime.enter();
-            TcpIncoming::bind(self.address)?
+            listen()?
         };
         self.address = incoming.local_addr()?;
         let service = IpProviderServiceServer::new(self.service.clone());

@@ -2,7 +2,12 @@
 
 use crate::{
     admission::rollout,
-    ipam::{names, policy::ReleasePolicy, workload::Unsupported},
+    ipam::{
+        args::{Args, shortened},
+        names,
+        policy::ReleasePolicy,
+        workload::Unsupported,
+    },
 };
 
 /// What works, but maybe not as its author thinks.
@@ -93,5 +98,29 @@ impl IpInfosForbidden {
     /// The stable reason.
     pub fn reason(self) -> &'static str {
         "IpInfosForbidden"
+    }
+}
+
+/// What the annotations of a pod ask for, as far as they can be read.
+pub(super) struct Wishes<'a> {
+    pub args: Args,
+    pub has_families: bool,
+    pub policy: Option<&'a str>,
+    pub pool: Option<&'a str>,
+}
+
+impl Wishes<'_> {
+    /// What is odd about the policy.
+    pub fn odd_policy(&self) -> Option<Risk> {
+        let written = self.policy.filter(|text| !text.is_empty())?;
+        match ReleasePolicy::from_annotations(Some(written), None) {
+            ReleasePolicy::OnDelete => Some(Risk::UnknownPolicy {
+                text: shortened(written),
+            }),
+            policy @ ReleasePolicy::Immutable if self.pool.is_some() => {
+                Some(Risk::PolicyOverruled { policy })
+            }
+            ReleasePolicy::Immutable | ReleasePolicy::Never => None,
+        }
     }
 }

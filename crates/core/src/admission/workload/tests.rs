@@ -362,6 +362,43 @@ fn updates_of_deployments_that_keep_addresses_are_looked_at() {
 }
 
 #[test]
+fn an_unknown_way_to_update_is_refused_and_forgiven_to_who_has_it_already() {
+    for annotations in [json!({}), json!({ names::RELEASE_POLICY: "never" })] {
+        let mut web = workload(2, &annotations);
+        for word in ["handover", "surge", "wait"] {
+            web["metadata"]["annotations"] = json!({ names::ROLLOUT: word });
+            assert!(created(Kind::Deployment, &web).is_allowed(), "{word}");
+        }
+        web["metadata"]["annotations"] = json!({ names::ROLLOUT: "Handover" });
+        let verdict = created(Kind::Deployment, &web);
+        assert_eq!(refusals(&verdict), ["InvalidRollout"]);
+        let message = verdict.message();
+        for part in ["metadata.annotations[floe.dev/rollout]", "\"Handover\""] {
+            assert!(message.contains(part), "{message}");
+        }
+        // Nobody reads it there.
+        assert!(created(Kind::StatefulSet, &web).is_allowed());
+
+        let mut scaled = web.clone();
+        scaled["spec"]["replicas"] = json!(3);
+        let write = Write::Update {
+            new: &scaled,
+            old: &web,
+        };
+        let verdict = judge(Kind::Deployment, write, Author::Other, None);
+        assert!(verdict.is_allowed());
+        assert_eq!(warnings(&verdict), ["InvalidRollout"]);
+        scaled["metadata"]["annotations"] = json!({ names::ROLLOUT: "soon" });
+        let write = Write::Update {
+            new: &scaled,
+            old: &web,
+        };
+        let verdict = judge(Kind::Deployment, write, Author::Other, None);
+        assert_eq!(refusals(&verdict), ["InvalidRollout"]);
+    }
+}
+
+#[test]
 fn every_kind_is_known_by_its_resource() {
     for (group, resource, kind) in [
         ("", "pods", Kind::Pod),
