@@ -8,8 +8,8 @@
 //! is decided is decided by [`floe_core::admission`].
 //!
 //! Guarantee: floe needs no answer of this for anything it writes itself, so it cannot
-//! wait for itself. Which objects come here at all is said by the match conditions of
-//! `deploy/webhook.yaml`; whatever else comes is let through.
+//! wait for itself. Which objects come here at all is said by the match conditions in
+//! `deploy/chart/templates/webhook`; whatever else comes is let through.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
