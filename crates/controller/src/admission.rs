@@ -52,6 +52,10 @@ pub const LIMITS: Limits = Limits {
     drain: Duration::from_secs(10),
 };
 
+/// How long a replica that ends goes on answering. A call that gets no answer is an object
+/// refused, and it takes the API server's host a moment to know of the end.
+pub const FAREWELL: Duration = Duration::from_secs(3);
+
 /// Who answers.
 #[derive(Clone)]
 pub struct Admission {
