@@ -79,7 +79,7 @@ async fn upgraded(
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let mut upgrade = release.begin_upgrade(&settings)?;
     while !upgrade.has_ended()? {
-        busy.stir().await?;
+        busy.stir()?;
     }
     agent::wait_until_ready(cluster)?;
     // All of those before are gone, and those that are here are of the other build.
@@ -99,7 +99,7 @@ async fn upgraded(
         Ok(Some(()))
     })
     .await?;
-    busy.stir().await?;
+    busy.stir()?;
     let taken = author.end().await?;
     let answered_by_each = visitors.end()?;
     ensure!(

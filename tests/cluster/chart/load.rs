@@ -147,7 +147,7 @@ impl<'a> Busy<'a> {
     }
 
     /// More pods, a new version of them, and fewer pods, each to its end.
-    pub async fn stir(&mut self) -> Result<()> {
+    pub fn stir(&mut self) -> Result<()> {
         self.change(&json!({ "replicas": 4 }))?;
         self.version += 1;
         let label = json!({ "version": self.version.to_string() });
