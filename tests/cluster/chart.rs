@@ -1,22 +1,23 @@
 //! Installation by the chart, on a cluster that has nothing of floe: the steps of
-//! `docs/guide/install.md`, to the end and back.
+//! `docs/guide/install.md`, to the end and back, with both ways of scheduling.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use floe_testbed::chart;
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::shared::Shared;
 use floe_testbed::cluster::spec::ClusterSpec;
 use floe_testbed::cluster::{Cluster, wait};
-use floe_testbed::floe::{self, agent};
-use floe_testbed::helm;
-use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
+use floe_testbed::floe::agent;
+use floe_testbed::floe::build::Build;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
 use serde_json::json;
 
 use crate::LIMIT;
@@ -24,89 +25,100 @@ use crate::float_ips::NGINX;
 use crate::holdings::addresses;
 use crate::http::{get, pod_ip};
 
+mod gates;
+mod load;
+mod release;
+
+use load::{Author, Busy, Visitors};
+use release::{Release, done, images, text};
+
 static BARE: Shared = Shared::new(|| ClusterSpec::new("chart"));
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-/// Kinds of which the chart has objects.
-const KINDS: &str = "deployments,daemonsets,services,serviceaccounts,secrets,configmaps,roles,\
-    rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,\
-    validatingadmissionpolicies,validatingadmissionpolicybindings";
 
-#[tokio::test]
+/// What each program of another build ends with.
+const MARK: &str = "another build";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
-async fn a_cluster_gets_floe_by_chart_upgrades_it_and_loses_all_of_it() -> Result<()> {
+async fn a_cluster_gets_floe_by_chart_upgrades_it_under_load_and_loses_all_of_it() -> Result<()> {
     let cluster = BARE.alone().await;
-    let before = owned(&cluster)?;
-    ensure!(before.is_empty(), "there is something of floe: {before}");
-    let values = values(&cluster)?;
-
-    // Two commands, and everything is there.
-    floe::apply_definitions(&cluster)?;
-    let release = |words: &[&str]| {
-        let mut helm = Command::new(helm::ensure()?);
-        helm.env("KUBECONFIG", cluster.paths().kubeconfig())
-            .args(["--namespace", chart::NAMESPACE])
-            .args(words);
-        done(&mut helm)
-    };
-    let place = chart::folder();
-    let folder = place.to_str().context("the path is text")?;
-    let file = values.path().to_str().context("the path is text")?;
-    let with = ["--wait", "--timeout=180s", "--values", file];
-    release(&[&["install", "floe", folder], &with[..]].concat())?;
+    cluster.schedule_with_extender(true).await?;
+    let release = Release::install(&cluster, &[])?;
     let namespace = TestNamespace::create(&cluster, "chart").await?;
     namespace.apply(NGINX)?;
-    let held = addresses(&namespace, "app=nginx", 3).await?;
+    addresses(&namespace, "app=nginx", 3).await?;
     answered(&cluster, &namespace).await?;
     own_nodes_only(&cluster)?;
-    let trusted = certificate(&cluster).await?;
 
-    // Another setting: programs start again, and nobody else notices.
-    let noisy = ["--set", "controller.logLevel=debug,agent.logLevel=debug"];
-    release(&[&["upgrade", "floe", folder], &with[..], &noisy[..]].concat())?;
-    ensure!(
-        certificate(&cluster).await? == trusted,
-        "the certificate is another one"
-    );
-    answered(&cluster, &namespace).await?;
-    ensure!(
-        addresses(&namespace, "app=nginx", 3).await? == held,
-        "addresses have changed"
-    );
+    upgraded(&cluster, &release, &namespace).await?;
 
-    // Pods with addresses go first, then what is on nodes, then the rest.
     namespace.kubectl(&["delete", "deployment", "--all"])?;
     namespace.kubectl(&["wait", "pod", "--all", "--for=delete", "--timeout=90s"])?;
-    release(
-        &[
-            &["upgrade", "floe", folder],
-            &with[..],
-            &["--set", "agent.remove=true"],
-        ]
-        .concat(),
-    )?;
-    // Helm is content when as many are ready as may be away.
-    agent::wait_until_ready(&cluster)?;
-    for node in ["node-1", "node-2", "node-3"] {
-        let host = cluster.host(node).await?;
-        let left = host.shell("ls /etc/cni/net.d /opt/cni/bin | grep galaxy || true")?;
-        ensure!(left.trim().is_empty(), "{node} still has {left}");
-    }
-    release(&["uninstall", "floe", "--wait"])?;
-    let left = wait::until("nothing of the chart is left", LIMIT, async || {
-        let left = owned(&cluster)?;
-        Ok(left.is_empty().then_some(left))
-    });
-    left.await?;
-    // Ordinary pods start.
-    let namespace = TestNamespace::create(&cluster, "chart").await?;
-    namespace.apply(PLAIN)?;
-    namespace.ready_pods("app=plain", 1, LIMIT).await?;
-    Ok(())
+    release.remove().await
 }
 
-const PLAIN: &str = "{apiVersion: v1, kind: Pod, metadata: {name: plain, labels: {app: plain}}, \
-    spec: {containers: [{name: main, image: nginx}]}}";
+/// Another build takes the place of this one, and nobody notices: not who asks pods for
+/// something, not who applies new ones, and a workload that changes all the time is right in
+/// the end.
+async fn upgraded(
+    cluster: &Cluster,
+    release: &Release<'_>,
+    namespace: &TestNamespace<'_>,
+) -> Result<()> {
+    let published = Build::marked(MARK)?.publish(cluster)?;
+    let held = addresses(namespace, "app=nginx", 3).await?;
+    let mut busy = Busy::start(namespace).await?;
+    let (certificate_before, hook_before) = (certificate(cluster).await?, hook(cluster).await?);
+    let (floe_before, pods_before) = (floe_pods(cluster).await?, lives(namespace).await?);
+    assert_eq!(floe_before.len(), 5, "{floe_before:?}");
+
+    let visitors = Visitors::begin(cluster, &held).await?;
+    let author = Author::begin(namespace)?;
+    let settings = images(&published);
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let mut upgrade = release.begin_upgrade(&settings)?;
+    while !upgrade.has_ended()? {
+        busy.stir()?;
+    }
+    agent::wait_until_ready(cluster)?;
+    // All of those before are gone, and those that are here are of the other build.
+    wait::until("all run the other build", LIMIT, async || {
+        let now = floe_pods(cluster).await?;
+        let stayed: Vec<_> = now
+            .keys()
+            .filter(|it| floe_before.contains_key(*it))
+            .collect();
+        ensure!(stayed.is_empty(), "there is still {stayed:?}");
+        let wanted = BTreeSet::from([&published.controller, &published.agent]);
+        let run: BTreeSet<_> = now.values().collect();
+        ensure!(
+            now.len() == 5 && run == wanted,
+            "{now:?} run, not {wanted:?}"
+        );
+        Ok(Some(()))
+    })
+    .await?;
+    busy.stir()?;
+    let taken = author.end().await?;
+    let answered_by_each = visitors.end()?;
+    ensure!(
+        taken > 10 && answered_by_each > 100,
+        "{taken} were taken, {answered_by_each} answered"
+    );
+
+    busy.is_well().await?;
+    assert_eq!(lives(namespace).await?, pods_before);
+    assert_eq!(addresses(namespace, "app=nginx", 3).await?, held);
+    for node in ["node-1", "node-2", "node-3"] {
+        let tail = format!("tail -c {} /opt/cni/bin/galaxy-sdn", MARK.len());
+        assert_eq!(cluster.host(node).await?.shell(&tail)?, MARK, "{node}");
+    }
+    assert_eq!(certificate(cluster).await?, certificate_before);
+    // What the controller has written there was not taken out and written again, either.
+    assert_eq!(hook(cluster).await?, hook_before);
+    Ok(())
+}
 
 #[tokio::test]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
@@ -128,6 +140,8 @@ async fn everything_that_is_shipped_is_accepted_by_the_api_server() -> Result<()
     let mut files = vec![
         deploy.join("controller.yaml"),
         deploy.join("agent.yaml"),
+        deploy.join("webhook.yaml"),
+        deploy.join("webhook-gates.yaml"),
         // The others there are files of the scheduler, not objects.
         deploy.join("scheduler/policy-configmap.yaml"),
         deploy.join("scheduler/service.yaml"),
@@ -153,30 +167,6 @@ async fn everything_that_is_shipped_is_accepted_by_the_api_server() -> Result<()
             .args(["delete", "namespace", "flipop", "--wait=false"]),
     )?;
     Ok(())
-}
-
-/// What is set for the testbed: its images, its addresses, and where its scheduler asks.
-fn values(cluster: &Cluster) -> Result<tempfile::NamedTempFile> {
-    let controller = floe::tag_of(&floe::publish_controller(cluster)?);
-    let agent = floe::tag_of(&agent::publish(cluster)?);
-    let values = json!({
-        "addresses": [{
-            "nodeSubnets": ["10.200.0.0/24"], "ips": ["10.200.0.100~10.200.0.180"],
-            "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
-        }],
-        "networks": {
-            "NetworkConf": [{ "type": "galaxy-k8s-vlan", "device": "eth0" }],
-            "DefaultNetworks": ["pods"], "ENIIPNetwork": "galaxy-k8s-vlan",
-        },
-        "controller": {
-            "image": { "tag": controller }, "service": { "clusterIP": "10.96.0.40" },
-        },
-        // All at once, which is quicker.
-        "agent": { "image": { "tag": agent }, "maxUnavailable": "100%" },
-    });
-    let file = tempfile::NamedTempFile::new()?;
-    serde_json::to_writer(&file, &values)?;
-    Ok(file)
 }
 
 /// All pods of the sample answer at their addresses to a host outside.
@@ -268,28 +258,47 @@ async fn certificate(cluster: &Cluster) -> Result<Vec<u8>> {
     .await
 }
 
-/// All objects that belong to floe.
-fn owned(cluster: &Cluster) -> Result<String> {
-    let mut kubectl = cluster.kubectl();
-    kubectl.args([
-        "get",
-        KINDS,
-        "--all-namespaces",
-        "--output=name",
-        "--ignore-not-found",
-    ]);
-    let ours = done(kubectl.arg("--selector=app.kubernetes.io/part-of=floe"))?;
-    Ok(ours.trim().to_owned())
+/// The webhook's configuration: how often it was changed, and whom the API server trusts.
+async fn hook(cluster: &Cluster) -> Result<(Option<i64>, Vec<u8>)> {
+    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(cluster.client().await?);
+    wait::until("the API server knows whom to trust", LIMIT, async || {
+        let found = hooks.get("floe").await?;
+        let generation = found.metadata.generation;
+        let mut bundles = found.webhooks.into_iter().flatten();
+        let first = bundles.next().and_then(|it| it.client_config.ca_bundle);
+        Ok(first.map(|bundle| (generation, bundle.0)))
+    })
+    .await
 }
 
-/// What a command says that must succeed.
-fn done(command: &mut Command) -> Result<String> {
-    let output = command.output().context("cannot be started")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?} failed: {told}");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+/// The uids of floe's own pods, with the digest of the image that each runs.
+async fn floe_pods(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
+    let pods: Api<Pod> = Api::namespaced(cluster.client().await?, chart::NAMESPACE);
+    let ours = ListParams::default().labels("app.kubernetes.io/part-of=floe");
+    let mut found = BTreeMap::new();
+    for pod in pods.list(&ours).await?.items {
+        let status = pod.status.clone().unwrap_or_default();
+        let image = status.container_statuses.unwrap_or_default();
+        let image = image.first().map(|it| it.image_id.clone());
+        // It is the name of the image, and after that its digest.
+        let digest = image.unwrap_or_default();
+        let digest = digest.rsplit('@').next().unwrap_or_default().to_owned();
+        found.insert(pod.uid().unwrap_or_default(), digest);
+    }
+    Ok(found)
 }
 
-fn text(path: &Path) -> Result<&str> {
-    path.to_str().context("the path is text")
+/// The life of each pod of the sample: its uid, and when its container was started.
+async fn lives(namespace: &TestNamespace<'_>) -> Result<BTreeMap<String, String>> {
+    let mut lives = BTreeMap::new();
+    for pod in namespace.pods("app=nginx").await? {
+        let status = pod.status.clone().unwrap_or_default();
+        let statuses = status.container_statuses.unwrap_or_default();
+        let started = statuses
+            .iter()
+            .map(|it| (&it.container_id, it.restart_count));
+        let started: Vec<_> = started.collect();
+        lives.insert(pod.uid().unwrap_or_default(), format!("{started:?}"));
+    }
+    Ok(lives)
 }

@@ -90,6 +90,8 @@ fn values_that_make_no_sense_are_refused_by_their_names() -> Result<()> {
             "/networks/NetworkConf/0",
         ),
         (r#"customWorkloads=[{"group":"a.b"}]"#, "/customWorkloads/0"),
+        (r#"webhook.enabled="yes""#, "/webhook/enabled"),
+        (r#"webhook={"caBundle":"x"}"#, "caBundle"),
         (
             "controller.extender.clientCA=true",
             "controller.extender.tlsSecret",
@@ -170,6 +172,44 @@ fn settings_become_flags_and_defaults_do_not() -> Result<()> {
     for flag in ["- --vip=false\n", "- --trust-annotations=true\n"] {
         ensure!(agent.contains(flag), "{flag} is not in {agent}");
     }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test --only shipped"]
+fn the_api_server_asks_floe_where_somebody_answers() -> Result<()> {
+    let hooks = |values: &[&str]| -> Result<[bool; 3]> {
+        let text = rendered(values)?;
+        // Whoever writes it into the chart takes it away with each upgrade.
+        ensure!(!text.contains("caBundle:"), "the chart has a caBundle");
+        let has = |kind: &str, name: &str| document(&text, kind, name).is_ok();
+        Ok([
+            has("Service", "floe-webhook"),
+            has("ValidatingWebhookConfiguration", "floe"),
+            has("MutatingWebhookConfiguration", "floe"),
+        ])
+    };
+    let gates = r#"controller.scheduling="gates""#;
+    for (values, expected) in [
+        (&[][..], [true, true, false]),
+        (&[gates], [true, true, true]),
+        (&["webhook.enabled=false"], [false; 3]),
+        (&[gates, "webhook.enabled=false"], [false; 3]),
+        (&["controller.floatIPs=false"], [false; 3]),
+        (&["controller.enabled=false"], [false; 3]),
+        (&["agent.enabled=false"], [true, true, false]),
+        // It goes before the controllers do.
+        (&[gates, "agent.remove=true"], [false; 3]),
+    ] {
+        ensure!(
+            hooks(values)? == expected,
+            "{values:?}: {:?}",
+            hooks(values)?
+        );
+    }
+    let without = rendered(&["webhook.enabled=false"])?;
+    let controller = document(&without, "Deployment", "floe-controller")?;
+    ensure!(controller.contains("- --webhook=false\n"), "{controller}");
     Ok(())
 }
 

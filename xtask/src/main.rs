@@ -46,7 +46,7 @@ enum Command {
     /// Measure what floe promises; the exit code says whether it holds
     Bench(bench::Args),
     Image(image::Args),
-    /// Render deploy/controller.yaml and deploy/agent.yaml from the chart
+    /// Render deploy/controller.yaml, agent.yaml and webhook*.yaml from the chart
     Manifests(manifests::Args),
 }
 

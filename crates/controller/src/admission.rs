@@ -8,8 +8,8 @@
 //! is decided is decided by [`floe_core::admission`].
 //!
 //! Guarantee: floe needs no answer of this for anything it writes itself, so it cannot
-//! wait for itself. Which objects come here at all is said by the match conditions of
-//! `deploy/webhook.yaml`; whatever else comes is let through.
+//! wait for itself. Which objects come here at all is said by the match conditions in
+//! `deploy/chart/templates/webhook`; whatever else comes is let through.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -51,6 +51,10 @@ pub const LIMITS: Limits = Limits {
     half_closed: true,
     drain: Duration::from_secs(10),
 };
+
+/// How long a replica that ends goes on answering. A call that gets no answer is an object
+/// refused, and it takes the API server's host a moment to know of the end.
+pub const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Who answers.
 #[derive(Clone)]

@@ -2,12 +2,14 @@
 //! management API, and what is to come. It knows nothing of what they say.
 //!
 //! - [`serve`]: takes connections, within limits, and ends them at a stop.
+//! - [`farewell`]: a server goes on for a while when it is asked to stop.
 //! - [`linger`]: how a connection is closed.
 //! - [`tls`]: certificates and whom to trust, from files that may change.
 //! - [`peer`]: the way to other replicas.
 //! - [`address`]: where other replicas reach this one.
 
 pub mod address;
+pub mod farewell;
 mod linger;
 pub mod peer;
 pub mod serve;

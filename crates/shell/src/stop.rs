@@ -30,6 +30,11 @@ impl Stop {
         // An error means that the stopper is gone, which is the same wish.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
+
+    /// Whether it shall stop.
+    pub fn is_requested(&self) -> bool {
+        *self.0.borrow() || self.0.has_changed().is_err()
+    }
 }
 
 #[cfg(test)]
@@ -45,13 +50,16 @@ mod tests {
         {
             let mut waits = pin!(first.requested());
             assert!(futures::poll!(waits.as_mut()).is_pending());
+            assert!(!second.is_requested());
             stopper.stop();
             waits.await;
         }
+        assert!(second.is_requested());
         second.requested().await;
 
         let (stopper, mut orphan) = channel();
         drop(stopper);
+        assert!(orphan.is_requested());
         orphan.requested().await;
     }
 }

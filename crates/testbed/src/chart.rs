@@ -23,10 +23,12 @@ pub struct Manifest {
     about: &'static str,
     /// What is set for it.
     values: &'static [&'static str],
+    /// The templates that go into it, as patterns.
+    templates: &'static [&'static str],
 }
 
 /// All manifests that are rendered.
-pub const MANIFESTS: [Manifest; 2] = [
+pub const MANIFESTS: [Manifest; 4] = [
     Manifest {
         file: "controller.yaml",
         about: "\
@@ -34,6 +36,7 @@ pub const MANIFESTS: [Manifest; 2] = [
 # deploy/crds first: a replica is not ready before it has read deploy/crds/galaxy.yaml.
 ",
         values: &["controller.image.tag=dev", "agent.enabled=false"],
+        templates: &["templates/controller/*"],
     },
     Manifest {
         file: "agent.yaml",
@@ -43,6 +46,27 @@ pub const MANIFESTS: [Manifest; 2] = [
 # galaxy-etc, as with galaxy; deploy/examples/networks.yaml is a sample.
 ",
         values: &["agent.image.tag=dev", "controller.enabled=false"],
+        templates: &["templates/agent/*"],
+    },
+    Manifest {
+        file: "webhook.yaml",
+        about: "\
+# What the API server asks floe before it stores an object: docs/guide/admission.md. Apply it
+# after deploy/controller.yaml, when the controllers are ready; remove it before them.
+",
+        values: &[],
+        templates: &[
+            "templates/webhook/service.yaml",
+            "templates/webhook/validation.yaml",
+        ],
+    },
+    Manifest {
+        file: "webhook-gates.yaml",
+        about: "\
+# Only with --scheduling=gates, and after deploy/webhook.yaml, which has the Service.
+",
+        values: &["controller.scheduling=gates"],
+        templates: &["templates/webhook/gates.yaml"],
     },
 ];
 
@@ -62,6 +86,9 @@ impl Manifest {
         let mut template = template()?;
         for value in self.values {
             template.args(["--set", value]);
+        }
+        for pattern in self.templates {
+            template.args(["--show-only", pattern]);
         }
         let rendered = command::read(&mut template)?;
         Ok(tidied(self.about, &rendered))

@@ -14,13 +14,13 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, wait};
 use crate::command;
-use crate::host::sibling_program;
-use crate::image::debian::Debian;
-use crate::image::product;
 use crate::supervisor::addresses::{EXTENDER_PORT, EXTENDER_SERVICE, NODES};
 use crate::supervisor::fake_nodes;
 
 pub mod agent;
+pub mod build;
+
+use build::Build;
 
 /// The namespace that floe lives in.
 pub const NAMESPACE: &str = "kube-system";
@@ -53,10 +53,7 @@ pub fn install_with(cluster: &Cluster, variables: &[(&str, &str)]) -> Result<()>
 /// Makes the image of the controller that was just built, for nodes to pull, and returns
 /// its digest.
 pub fn publish_controller(cluster: &Cluster) -> Result<String> {
-    product::controller(&Debian::ensure()?, &sibling_program("floe-controller")?)?
-        .image
-        .store(&cluster.paths().registry(), &["floe/controller"])
-        .context("cannot make the image of floe-controller")
+    Build::current().publish_controller(cluster)
 }
 
 /// A tag of its own per build: nodes keep what they pulled, and whoever installs

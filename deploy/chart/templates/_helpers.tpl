@@ -18,6 +18,9 @@ The flags of the controller, one in a line; none where all is as the program has
 settings of the controller become flags here.
 */}}
 {{- define "floe.controller.args" -}}
+{{- if not .Values.webhook.enabled }}
+- --webhook=false
+{{- end }}
 {{- with .Values.controller }}
 {{- if not .floatIPs }}
 - --float-ips=false

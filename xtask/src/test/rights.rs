@@ -30,8 +30,8 @@ const DECISION: &str = "authorization.k8s.io/decision";
 const PROVOKED: [(&str, &str); 2] = [("example.dev", "games"), ("", "secrets")];
 
 /// What no cluster test uses yet, and is needed: of pools of clouds those under floe's own account,
-/// a `DaemonSet` whose pods are gone, a node that dies under FLIPOP's account. To
-/// be taken out here when a test comes.
+/// a `DaemonSet` whose pods are gone, a node that dies under FLIPOP's account. To be taken out here
+/// when a test comes.
 const UNTRIED: [(&str, &str, &str, &str); 4] = [
     (
         CONTROLLER,

@@ -204,7 +204,7 @@ async fn holders(field: &Field<'_>, uids: &BTreeSet<String>) -> Result<Vec<Strin
     let api: Api<FloatingIP> = Api::all(field.client.clone());
     let records = api.list(&ListParams::default()).await?.items;
     let places = records.iter().map(|record| record.spec.place().attribute);
-    let placed = places.filter(|place| !place.node_name.is_empty());
-    let ours = placed.filter(|place| uids.contains(&place.uid));
+    let bound = places.filter(|place| !place.node_name.is_empty());
+    let ours = bound.filter(|place| uids.contains(&place.uid));
     Ok(ours.map(|place| place.uid).collect())
 }

@@ -22,7 +22,7 @@ pub struct WebhookSettings {
 #[command(next_help_heading = "Admission webhook")]
 pub struct WebhookFlags {
     /// Answer the API server when it asks about objects before it stores them; which
-    /// ones, deploy/webhook.yaml says
+    /// ones, the webhook configurations of the chart say
     #[arg(
         long, env = "FLOE_WEBHOOK", value_name = "BOOL",
         default_value = "true", default_missing_value = "true",

@@ -10,12 +10,12 @@ use rustls::pki_types::ServerName;
 use super::{Tasks, doors::WebhookDoor};
 use crate::{
     addresses::ConfigMapRef,
-    admission::{self, Admission, LIMITS, bundle},
+    admission::{self, Admission, FAREWELL, LIMITS, bundle},
     certificates::{Keeper, Settings},
     config::WebhookSettings,
     metrics::Metrics,
     store::Store,
-    transport::serve::serve,
+    transport::{farewell, serve::serve},
 };
 
 /// Starts everything that answers the API server. `gates`: whether pods that ask for addresses
@@ -44,8 +44,12 @@ pub fn start(
         gates,
     };
     let router = admission::router(admission);
-    // Nothing goes on without a caller.
-    tasks.start(|stop| serve(listener, router, Some(secrets), LIMITS, ready(()), stop));
+    tasks.start(|stop| {
+        farewell::until_after(FAREWELL, router, stop, |router, stop| {
+            // Nothing goes on without a caller.
+            serve(listener, router, Some(secrets), LIMITS, ready(()), stop)
+        })
+    });
 }
 
 fn certificates(settings: &WebhookSettings) -> Settings {

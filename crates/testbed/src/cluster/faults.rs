@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::Cluster;
 use super::control::{ProgramName, Request};
 use crate::supervisor::addresses::CONTROL_PLANE;
+use crate::supervisor::control_plane::{SCHEDULER, scheduler_settings};
 
 impl Cluster {
     /// Pulls the plug of a node: every process, link and mount of it is gone at
@@ -113,7 +114,7 @@ impl Cluster {
     /// starts it again.
     pub async fn send_names_only(&self, names_only: bool) -> Result<()> {
         const SETTING: &str = "\"nodeCacheCapable\":";
-        let file = self.paths().config().join("scheduler.yaml");
+        let file = self.paths().config().join(SCHEDULER);
         let settings = std::fs::read_to_string(&file)?;
         let (before, now) = (
             format!("{SETTING}{}", !names_only),
@@ -121,6 +122,21 @@ impl Cluster {
         );
         self.stop(CONTROL_PLANE, "kube-scheduler").await?;
         std::fs::write(&file, settings.replace(&before, &now))?;
+        self.start(CONTROL_PLANE, "kube-scheduler").await
+    }
+
+    /// Has the scheduler ask its extender, or know of none, and starts it again if that is
+    /// new to it.
+    pub async fn schedule_with_extender(&self, has_extender: bool) -> Result<()> {
+        let mut spec = self.status().await?.spec;
+        spec.has_extender = has_extender;
+        let config = self.paths().config();
+        let (file, wanted) = (config.join(SCHEDULER), scheduler_settings(&spec, &config));
+        if std::fs::read_to_string(&file)? == wanted {
+            return Ok(());
+        }
+        self.stop(CONTROL_PLANE, "kube-scheduler").await?;
+        std::fs::write(&file, wanted)?;
         self.start(CONTROL_PLANE, "kube-scheduler").await
     }
 

@@ -3,14 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
+use super::build::Build;
 use super::{DEPLOY, NAMESPACE, apply_definitions, example, tag_of};
 use crate::cluster::Cluster;
 use crate::command;
-use crate::host::sibling_program;
-use crate::image::debian::Debian;
-use crate::image::product;
 use crate::supervisor::fake_nodes;
 
 /// Selects the pods of the agent.
@@ -46,11 +44,7 @@ fn roll_out(cluster: &Cluster, options: &[&str]) -> Result<()> {
 /// Makes the image of the agent that was just built, for nodes to pull, and returns its
 /// digest.
 pub fn publish(cluster: &Cluster) -> Result<String> {
-    let (agent, plugins) = (sibling_program("floe-agent")?, sibling_program("floe-cni")?);
-    product::agent(&Debian::ensure()?, &agent, &plugins)?
-        .image
-        .store(&cluster.paths().registry(), &["floe/agent"])
-        .context("cannot make the image of floe-agent")
+    Build::current().publish_agent(cluster)
 }
 
 /// Writes the `galaxy.json` of all nodes. Agents read it when they start.

@@ -21,6 +21,9 @@ pub const ACCOUNTS: [&str; 3] = [
     "system:serviceaccount:flipop:flipop",
 ];
 
+/// The file with the settings of the scheduler.
+pub const SCHEDULER: &str = "scheduler.yaml";
+
 /// The commands of the control plane, by name.
 pub struct ControlPlane {
     /// The store.
@@ -58,11 +61,9 @@ impl ControlPlane {
             Ok(path)
         };
         let controller_manager = kubeconfig("kube-controller-manager")?;
-        let scheduler = config.join("scheduler.yaml");
-        fs::write(
-            &scheduler,
-            scheduler_settings(spec, &kubeconfig("kube-scheduler")?),
-        )?;
+        kubeconfig("kube-scheduler")?;
+        let scheduler = config.join(SCHEDULER);
+        fs::write(&scheduler, scheduler_settings(spec, config))?;
         let policy = config.join("audit.yaml");
         fs::write(&policy, audit_policy())?;
         let proxy = config.join("proxy.yaml");
@@ -182,7 +183,9 @@ fn api_server(programs: &Programs, pki: &Pki, policy: &Path, audit: &Path) -> Ve
     )
 }
 
-fn scheduler_settings(spec: &ClusterSpec, kubeconfig: &Path) -> String {
+/// The settings of the scheduler, for a file beside its own way to the API server.
+pub fn scheduler_settings(spec: &ClusterSpec, config: &Path) -> String {
+    let kubeconfig = config.join("kube-scheduler.kubeconfig");
     let mut settings = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
         "clientConnection": { "kubeconfig": kubeconfig, "qps": 1000, "burst": 2000 },
