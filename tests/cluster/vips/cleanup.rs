@@ -31,7 +31,7 @@ async fn a_cleanup_takes_a_live_address_off_its_node_and_one_beside_an_agent_is_
     let told = cleanup(&node)?;
     ensure!(told.contains("done: remove table inet floe-vip"), "{told}");
     let left = rests(&node)?;
-    ensure!(!left.contains("floe") && !left.contains(IP), "{left}");
+    ensure!(!left.contains("floe-vip") && !left.contains(IP), "{left}");
     let second = moved(&namespace, &first, "NodeSilent").await?;
     wire.hears(&holder(&second)?.node, LIMIT).await?;
     drop(frozen);
@@ -56,7 +56,7 @@ fn cleanup(node: &HostRef) -> Result<String> {
 /// Whatever there is of shared addresses on a node.
 fn rests(node: &HostRef) -> Result<String> {
     node.shell(
-        "nft list tables; nft list ruleset | grep -e floe -e 10.200.0.24 || true
+        "nft list tables; nft list ruleset | grep -e floe-vip -e 10.200.0.24 || true
          ip -o address show; ip route show table all",
     )
 }

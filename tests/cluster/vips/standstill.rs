@@ -37,20 +37,33 @@ pub async fn process(cluster: &Cluster, host: &str, program: &str) -> Result<i32
 
 /// A process that stands still until this is dropped.
 #[derive(Debug)]
-pub struct Frozen(Pid);
+pub struct Frozen {
+    process: Pid,
+    /// Who has started it. One that enters namespaces for it stands still together with it, and
+    /// does not go on by itself.
+    parent: Option<Pid>,
+}
 
 impl Frozen {
     pub fn new(process: i32) -> Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let parent = status.lines().find_map(|it| it.strip_prefix("PPid:"));
+        let parent = parent.and_then(|it| it.trim().parse().ok());
         let process = Pid::from_raw(process);
         kill(process, Signal::SIGSTOP)?;
-        Ok(Self(process))
+        Ok(Self {
+            process,
+            parent: parent.filter(|it| *it > 1).map(Pid::from_raw),
+        })
     }
 }
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        // It may have been ended for its silence.
-        let _ = kill(self.0, Signal::SIGCONT);
+        // They may have been ended for their silence.
+        for process in [Some(self.process), self.parent].into_iter().flatten() {
+            let _ = kill(process, Signal::SIGCONT);
+        }
     }
 }
 
