@@ -15,6 +15,8 @@ mod aws;
 mod cloudflare;
 #[path = "clouds/digitalocean.rs"]
 mod digitalocean;
+#[path = "clouds/fake.rs"]
+mod fake;
 #[path = "clouds/hetzner.rs"]
 mod hetzner;
 #[path = "clouds/neutron.rs"]

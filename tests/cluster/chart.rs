@@ -235,6 +235,11 @@ fn own_nodes_only(cluster: &Cluster) -> Result<()> {
             "NotOwnNode",
         ),
         (
+            "the sign of life of another node",
+            lease("floe-node-node-99"),
+            "NotOwnNode",
+        ),
+        (
             "the lease of another program",
             lease("somebody"),
             "NotOwnNode",

@@ -16,6 +16,8 @@ pub struct FloeNodes {
     pub networks: &'static str,
     /// Options of the agents.
     pub options: &'static [&'static str],
+    /// Variables in the environment of the controllers.
+    pub variables: &'static [(&'static str, &'static str)],
     /// Whether floe is there.
     pub ready: OnceCell<()>,
 }
@@ -38,7 +40,7 @@ impl FloeNodes {
     async fn prepare(&self, cluster: &Cluster) -> Result<()> {
         let set_up = async || {
             (self.configure)(cluster)?;
-            floe::install(cluster)?;
+            floe::install_with(cluster, self.variables)?;
             agent::install_with(cluster, self.networks, self.options)
         };
         self.ready.get_or_try_init(set_up).await?;

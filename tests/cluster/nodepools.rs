@@ -5,7 +5,7 @@
 mod buying;
 mod crashes;
 mod following;
-mod ground;
+pub mod ground;
 mod manifests;
 mod names;
 mod secrets;

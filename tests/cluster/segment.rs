@@ -29,6 +29,7 @@ static NODES: FloeNodes = FloeNodes {
     configure: floe::configure_segment,
     networks: NETWORKS,
     options: &[],
+    variables: &[],
     ready: OnceCell::const_new(),
 };
 

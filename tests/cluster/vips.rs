@@ -2,6 +2,8 @@
 //! another one when that one cannot any more.
 
 mod claims;
+mod cleanup;
+mod clouds;
 mod connections;
 mod egress;
 mod failover;
@@ -12,6 +14,7 @@ mod ranges;
 mod raw;
 mod reach;
 mod refusals;
+mod remade;
 mod schedules;
 mod single_holder;
 mod standstill;

@@ -30,6 +30,7 @@ mod permits;
 mod places;
 mod plugins;
 mod pods;
+mod pulse;
 mod request;
 mod rewired;
 mod run;

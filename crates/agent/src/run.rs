@@ -34,6 +34,7 @@ use crate::{
     permits::Records,
     places,
     pods::Pods,
+    pulse::Pulse,
     rewired,
     server::{
         Server,
@@ -185,6 +186,13 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
     tasks.start(|stop| followed.run(own, stop));
     let doubting = records.clone();
     tasks.start(|stop| rewired::watch(move || doubting.forget(), stop));
+
+    let pulse = Pulse {
+        client: client.clone(),
+        node: node.clone(),
+        doubts: records.doubts(),
+    };
+    tasks.start(|stop| pulse.run(stop));
 
     let conflicts = Conflicts::default();
     let health = Health {

@@ -44,9 +44,10 @@ const HOME: floe::Home = floe::Home {
     lease: "floating-ip-pool-controller-leader-election",
     pods: "app=flipop",
 };
-const REGION: &str = "nyc3";
+/// Where addresses and servers are.
+pub const REGION: &str = "nyc3";
 /// Where the cloud is: on the host outside.
-const CLOUD: &str = "10.200.0.200:8100";
+pub const CLOUD: &str = "10.200.0.200:8100";
 
 static CLUSTER: Shared = Shared::new(|| ClusterSpec::new("node-pools"));
 
@@ -179,13 +180,9 @@ impl Ground {
         Ok(())
     }
 
-    /// Says which server a node is. A cloud's own controller does that elsewhere.
+    /// Says which server a node is.
     pub async fn enlist(&self, node: &str) -> Result<()> {
-        let nodes: Api<Node> = Api::all(self.cluster.client().await?);
-        let id = format!("digitalocean://{}", droplet(node)?);
-        let patch = Patch::Merge(json!({ "spec": { "providerID": id } }));
-        nodes.patch(node, &PatchParams::default(), &patch).await?;
-        Ok(())
+        enlist(&self.cluster, node).await
     }
 
     /// Has a node be of a pool, or of none.
@@ -276,6 +273,15 @@ impl Ground {
         })
         .await
     }
+}
+
+/// Says which server a node is. A cloud's own controller does that elsewhere.
+pub async fn enlist(cluster: &Cluster, node: &str) -> Result<()> {
+    let nodes: Api<Node> = Api::all(cluster.client().await?);
+    let id = format!("digitalocean://{}", droplet(node)?);
+    let patch = Patch::Merge(json!({ "spec": { "providerID": id } }));
+    nodes.patch(node, &PatchParams::default(), &patch).await?;
+    Ok(())
 }
 
 /// The nodes on which a cloud has its addresses.

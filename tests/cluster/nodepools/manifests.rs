@@ -168,6 +168,7 @@ pub async fn nothing_was_refused(ground: &Ground) -> Result<()> {
         "list leases.coordination.k8s.io -n kube-system",
         "watch leases.coordination.k8s.io -n kube-system",
         "get leases.coordination.k8s.io -n kube-node-lease",
+        "list leases.coordination.k8s.io -n kube-node-lease",
         "patch nodes",
     ] {
         ensure!(may(what)?.status.success(), "floe may not {what}");

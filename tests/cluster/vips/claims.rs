@@ -1,10 +1,12 @@
-//! The annotation of the user document: on pods, as it is printed there, and on the
-//! `DaemonSet` and the Deployment on which the author found it to do nothing.
+//! The annotation of the user document: on pods, as it is printed there, on the `DaemonSet` and
+//! the Deployment on which the author found it to do nothing, and on other workloads; and
+//! floe's own name for it.
 
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
 use floe_api::floe::virtualip::VirtualIP;
+use floe_core::vip::claim::ALIAS;
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::wait;
 use k8s_openapi::api::core::v1::Pod;
@@ -215,6 +217,42 @@ async fn the_annotation_on_a_deployment_counts_for_its_pods_and_can_be_taken_off
     let address = SocketAddr::new(IP.parse()?, 80);
     assert!(get(&outside, address).is_err(), "nobody claims it");
     namespace.ready_pods("app=shop", 3, LIMIT).await?;
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn the_annotation_counts_on_other_workloads_and_by_its_own_name() -> Result<()> {
+    let cluster = together().await?;
+    let namespace = TestNamespace::create(&cluster, "workloads").await?;
+    let claims = [
+        ("stateful", "StatefulSet", CLAIM, "10.200.0.243"),
+        ("replicas", "ReplicaSet", CLAIM, "10.200.0.244"),
+        ("alias", "ReplicaSet", ALIAS, "10.200.0.245"),
+    ];
+    for (name, kind, annotation, ip) in claims {
+        let workload = json!({
+            "apiVersion": "apps/v1", "kind": kind,
+            "metadata": { "name": name, "annotations": { annotation: format!("[\"{ip}\"]") } },
+            "spec": {
+                "replicas": 2,
+                "selector": { "matchLabels": { "app": name } },
+                "template": {
+                    "metadata": { "labels": { "app": name } },
+                    "spec": { "containers": [{ "name": "web", "image": "nginx:1.7.9" }] },
+                },
+            },
+        });
+        namespace.apply(&workload.to_string())?;
+    }
+    for (name, _, _, ip) in claims {
+        let pods = namespace
+            .ready_pods(&format!("app={name}"), 2, LIMIT)
+            .await?;
+        let all = |vip: &VirtualIP| status(vip).candidates.len() == 2;
+        seen(&namespace, ip, "has two candidates", all).await?;
+        only_the_holder_answers(&namespace, ip, &pods).await?;
+    }
     Ok(())
 }
 

@@ -44,6 +44,8 @@ static NODES: FloeNodes = FloeNodes {
     configure,
     networks: NETWORKS,
     options: &["--bridge-nf-call-iptables=false"],
+    // Where one test has a cloud.
+    variables: &[("FLOE_FAKE_CLOUD_URL", "http://10.200.0.200:8100")],
     ready: OnceCell::const_new(),
 };
 
@@ -80,7 +82,7 @@ fn configure(cluster: &Cluster) -> Result<()> {
     let v4 = json!({
         "nodeSubnets": [SEGMENT], "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
         "ips": ["10.200.0.100~10.200.0.120"],
-        "shared": ["10.200.0.210~10.200.0.229", "10.200.0.232~10.200.0.239"],
+        "shared": ["10.200.0.210~10.200.0.229", "10.200.0.232~10.200.0.249"],
     });
     let v6 = json!({
         "nodeSubnets": [SEGMENT], "subnet": "fd00:200::/64", "gateway": "fd00:200::1",

@@ -17,35 +17,53 @@ const AGENT: &str = "floe-agent";
 /// The process of a node's agent, also when the API server is away. It is the one in the
 /// network of the node that has not been started to ask it something.
 pub async fn agent_process(cluster: &Cluster, node: &str) -> Result<i32> {
+    process(cluster, node, AGENT).await
+}
+
+/// The process of a program in the network of a host; of its name only what the kernel keeps.
+pub async fn process(cluster: &Cluster, host: &str, program: &str) -> Result<i32> {
     let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net"));
-    let its = network(cluster.host(node).await?.anchor)?;
+    let its = network(cluster.host(host).await?.anchor)?;
     let entries = fs::read_dir("/proc")?.flatten();
     let mut processes = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
     let found = processes.find(|pid| {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
-        let is_agent = read("comm").is_ok_and(|name| name.trim_end() == AGENT);
+        let is_it = read("comm").is_ok_and(|name| name.trim_end() == program);
         let asks = read("cmdline").is_ok_and(|line| line.split('\0').nth(1) == Some("ask"));
-        is_agent && !asks && network(*pid).is_ok_and(|it| it == its)
+        is_it && !asks && network(*pid).is_ok_and(|it| it == its)
     });
-    found.with_context(|| format!("no agent runs on {node}"))
+    found.with_context(|| format!("no {program} runs on {host}"))
 }
 
 /// A process that stands still until this is dropped.
 #[derive(Debug)]
-pub struct Frozen(Pid);
+pub struct Frozen {
+    process: Pid,
+    /// Who has started it. One that enters namespaces for it stands still together with it, and
+    /// does not go on by itself.
+    parent: Option<Pid>,
+}
 
 impl Frozen {
     pub fn new(process: i32) -> Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let parent = status.lines().find_map(|it| it.strip_prefix("PPid:"));
+        let parent = parent.and_then(|it| it.trim().parse().ok());
         let process = Pid::from_raw(process);
         kill(process, Signal::SIGSTOP)?;
-        Ok(Self(process))
+        Ok(Self {
+            process,
+            parent: parent.filter(|it| *it > 1).map(Pid::from_raw),
+        })
     }
 }
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        // It may have been ended for its silence.
-        let _ = kill(self.0, Signal::SIGCONT);
+        // They may have been ended for their silence.
+        for process in [Some(self.process), self.parent].into_iter().flatten() {
+            let _ = kill(process, Signal::SIGCONT);
+        }
     }
 }
 

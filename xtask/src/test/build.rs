@@ -24,7 +24,7 @@ pub struct Binary {
     pub executable: PathBuf,
 }
 
-/// Builds every test program of the workspace, and the programs that the tests
+/// Builds every test program of the workspace, and the programs and examples that the tests
 /// start; none when they do not compile, which the compiler explains on standard
 /// error.
 ///
@@ -33,7 +33,7 @@ pub struct Binary {
 pub async fn run(children: &mut Children) -> Result<Option<Vec<Binary>>> {
     let mut command = Command::from(tools::cargo());
     command
-        .args(["build", "--workspace", "--bins", "--tests"])
+        .args(["build", "--workspace", "--bins", "--tests", "--examples"])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(workspace());
     let finished = children.run(command, Output::Kept).await?;

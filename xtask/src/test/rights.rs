@@ -29,24 +29,12 @@ const DECISION: &str = "authorization.k8s.io/decision";
 /// a Secret that somebody has deleted, which floe may not make anew.
 const PROVOKED: [(&str, &str); 2] = [("example.dev", "games"), ("", "secrets")];
 
-/// What no cluster test uses yet, and is needed: of pools of clouds those under floe's own account,
-/// a `DaemonSet` whose pods are gone, a node that dies under FLIPOP's account. To be taken out here
-/// when a test comes.
-const UNTRIED: [(&str, &str, &str, &str); 4] = [
-    (
-        CONTROLLER,
-        "flipop.digitalocean.com",
-        "floatingippools",
-        "patch",
-    ),
-    (
-        CONTROLLER,
-        "flipop.digitalocean.com",
-        "nodednsrecordsets/status",
-        "patch",
-    ),
+/// What no cluster test uses yet, and is needed: a `DaemonSet` whose pods are gone, a node that
+/// dies under FLIPOP's account. To be taken out here when a test comes.
+const UNTRIED: [(&str, &str, &str, &str); 3] = [
     (CONTROLLER, "apps", "daemonsets", "get"),
     (FLIPOP, "coordination.k8s.io", "leases", "get"),
+    (FLIPOP, "coordination.k8s.io", "leases", "list"),
 ];
 
 const CONTROLLER: &str = "system:serviceaccount:kube-system:floe-controller";

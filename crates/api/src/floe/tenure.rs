@@ -1,5 +1,7 @@
-//! By what it is known whether a node serves shared addresses: the lease of its agent, and
-//! the mark of a node that does not run.
+//! By what it is known whether a node serves shared addresses, and whether it lives: the
+//! leases of its agent, and the mark of a node that does not run.
+
+use std::time::Duration;
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
 
@@ -12,6 +14,17 @@ pub const LEASE_LABEL: &str = "floe.dev/vip-lease";
 /// What the names of leases begin with.
 const PREFIX: &str = "floe-vip-";
 
+/// The label of leases that say nothing but that a node with a cloud's address lives. Those
+/// who look after shared addresses do not see them.
+pub const LIFE_LABEL: &str = "floe.dev/node-lease";
+
+/// What the names of those begin with.
+const LIFE_PREFIX: &str = "floe-node-";
+
+/// How long such a lease is said to last. Like a kubelet's, it is renewed four times in that
+/// time.
+pub const LIFE: Duration = Duration::from_secs(40);
+
 /// The taint that vouches that a node does not run.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
@@ -22,8 +35,22 @@ pub fn lease_name(node: &str) -> String {
 
 /// The node of a lease; nothing if it is no such lease.
 pub fn node_of(lease: &Lease) -> Option<&str> {
+    named(lease, PREFIX)
+}
+
+/// The name of the lease that says that a node lives.
+pub fn life_name(node: &str) -> String {
+    format!("{LIFE_PREFIX}{node}")
+}
+
+/// The node that lives by a lease; nothing if it is no such lease.
+pub fn life_of(lease: &Lease) -> Option<&str> {
+    named(lease, LIFE_PREFIX)
+}
+
+fn named<'a>(lease: &'a Lease, prefix: &str) -> Option<&'a str> {
     let name = lease.metadata.name.as_deref()?;
-    name.strip_prefix(PREFIX).filter(|it| !it.is_empty())
+    name.strip_prefix(prefix).filter(|it| !it.is_empty())
 }
 
 /// Whether somebody vouches that a node does not run.

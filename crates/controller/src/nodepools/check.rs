@@ -9,6 +9,7 @@ use floe_api::flipop::{
 };
 use floe_core::nodepool::{
     matching::{Rule, Selector, Toleration},
+    records::RecordSet,
     rivals::Rival,
 };
 use floe_providers::{floating::FloatingIps, names::Dns, registry::Registry};
@@ -97,6 +98,11 @@ impl DnsPlan {
     pub fn is_same_place(&self, other: &Self) -> bool {
         (&self.provider, &self.zone, &self.name) == (&other.provider, &other.zone, &other.name)
     }
+
+    /// Whether this set, written at that provider, is about this name.
+    pub fn is_at(&self, provider: &str, set: &RecordSet) -> bool {
+        self.provider == provider && (&self.zone, &self.name) == (&set.zone, &set.name)
+    }
 }
 
 /// Whether a pool can be followed.
@@ -170,7 +176,7 @@ pub fn records(spec: &NodeDNSRecordSetSpec, registry: &Registry) -> Result<Recor
     Ok(RecordsPlan {
         rule: rule(&spec.rule)?,
         selection: selection(&spec.rule),
-        // Compat: without a lifetime it is 0, which providers take for their own default.
+        // Compat: without a lifetime it is left to the provider.
         dns: DnsPlan::new(name, dns, &spec.dns_record_set, 0),
     })
 }

@@ -15,6 +15,7 @@ use floe_providers::{
     floating::{FloatingIps, Reply},
     names::Dns,
 };
+use tokio::time::sleep;
 
 /// A cloud; all clones are the same one.
 #[derive(Clone)]
@@ -49,6 +50,8 @@ pub enum Fault {
     Lose,
     /// It is not done, and nobody answers.
     Hang,
+    /// It is done, and answered, after so long.
+    Late(Duration),
     /// The client breaks.
     Panic,
 }
@@ -137,6 +140,10 @@ impl FakeCloud {
                 Some(Fault::Lose) => {
                     let _ = act(&mut cloud.lock());
                     Err(Refusal::new(Class::Unclear, "no answer"))
+                }
+                Some(Fault::Late(wait)) => {
+                    sleep(wait).await;
+                    act(&mut cloud.lock())
                 }
                 Some(Fault::Panic) => panic!("as the test wants it"),
             }
@@ -263,6 +270,8 @@ pub struct Zones {
     /// What was asked for, in order.
     pub writes: Vec<BTreeSet<IpAddr>>,
     pub faults: VecDeque<Refusal>,
+    /// How long writes take.
+    pub pause: Duration,
 }
 
 impl FakeDns {
@@ -303,7 +312,11 @@ impl Dns for FakeDns {
             zones.names.insert(key, wanted.clone());
             Ok(())
         };
-        Box::pin(async { outcome })
+        let pause = zones.pause;
+        Box::pin(async move {
+            sleep(pause).await;
+            outcome
+        })
     }
 
     fn remove<'a>(&'a self, set: &'a RecordSet) -> Reply<'a, ()> {

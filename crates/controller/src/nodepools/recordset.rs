@@ -107,6 +107,7 @@ enum Done {
         fresh: Option<Box<NodeDNSRecordSet>>,
     },
     Named {
+        provider: String,
         set: RecordSet,
         outcome: Result<(), Refusal>,
     },
@@ -197,7 +198,12 @@ impl Worker {
                 let plan = running.keeper.plan().clone();
                 work.push(Box::pin(async move {
                     let outcome = shared.write_name(&plan, &caller, &set).await;
-                    Done::Named { set, outcome }
+                    let provider = plan.provider;
+                    Done::Named {
+                        provider,
+                        set,
+                        outcome,
+                    }
                 }));
             }
         }
@@ -207,7 +213,11 @@ impl Worker {
     fn done(&mut self, done: Done) {
         let now = self.shared.clock.now();
         match done {
-            Done::Named { set, outcome } => self.named(set, outcome, now),
+            Done::Named {
+                provider,
+                set,
+                outcome,
+            } => self.named(&provider, set, outcome, now),
             Done::Written { outcome, fresh } => {
                 self.busy = false;
                 match (outcome, fresh) {
@@ -226,13 +236,19 @@ impl Worker {
         }
     }
 
-    fn named(&mut self, set: RecordSet, outcome: Result<(), Refusal>, now: Timestamp) {
+    fn named(
+        &mut self,
+        provider: &str,
+        set: RecordSet,
+        outcome: Result<(), Refusal>,
+        now: Timestamp,
+    ) {
         let Course::Running(running) = &mut self.course else {
             return;
         };
         let plan = running.keeper.plan();
         // Another name by now: its keeper has asked for nothing yet.
-        if (&set.zone, &set.name) != (&plan.zone, &plan.name) {
+        if !plan.is_at(provider, &set) {
             return;
         }
         let Id { namespace, name } = &self.id;

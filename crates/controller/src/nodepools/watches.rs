@@ -77,6 +77,8 @@ struct Table<T> {
 
 struct Rows<T> {
     census: Census<T>,
+    /// Those that have left, and nobody knows yet what has become of them.
+    leaving: BTreeSet<Key>,
     listed: Option<BTreeSet<Key>>,
     complete: bool,
 }
@@ -163,6 +165,7 @@ impl<T> Default for Table<T> {
     fn default() -> Self {
         let rows = Rows {
             census: Census::default(),
+            leaving: BTreeSet::new(),
             listed: None,
             complete: false,
         };
@@ -189,6 +192,7 @@ impl<T: Entry> Table<T> {
                     if let Some(listed) = &mut rows.listed {
                         listed.insert(key.clone());
                     }
+                    rows.leaving.remove(&key);
                     (rows.put(key, view(object)), Vec::new())
                 }
                 Event::InitDone => {
@@ -201,16 +205,21 @@ impl<T: Entry> Table<T> {
                 Event::Delete(object) => (false, vec![key_of(object.meta())]),
             }
         };
+        self.lock().leaving.extend(left.iter().cloned());
         if changed {
             self.tell();
         }
         left
     }
 
-    /// What has become of somebody who has left: gone, or not as it was.
+    /// What has become of somebody who has left: gone, or not as it was. Who has come back
+    /// meanwhile is as the watch says: the answer may be older.
     fn settle(&self, key: &Key, now: Option<T>) {
         let changed = {
             let mut rows = self.lock();
+            if !rows.leaving.remove(key) {
+                return;
+            }
             match now {
                 Some(view) => rows.put(key.clone(), view),
                 None => rows.census.remove(key),
@@ -290,5 +299,35 @@ fn selected(selector: &str) -> Config {
     match selector {
         "" => Config::default(),
         selector => Config::default().labels(selector),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_has_come_back_stays_whatever_an_older_answer_says() {
+        let table: Table<NodeView> = Table::default();
+        let node = || Node {
+            metadata: ObjectMeta {
+                name: Some("n1".into()),
+                ..ObjectMeta::default()
+            },
+            ..Node::default()
+        };
+        let enter = |event| table.enter(event, facts::node);
+        for event in [Event::Init, Event::InitApply(node()), Event::InitDone] {
+            assert!(enter(event).is_empty());
+        }
+        let there = || table.lock().census.keys().count();
+        let left = enter(Event::Delete(node()));
+        assert_eq!((left.len(), there()), (1, 1), "nobody knows yet");
+        enter(Event::Apply(node()));
+        table.settle(&left[0], None);
+        assert_eq!(there(), 1);
+        let left = enter(Event::Delete(node()));
+        table.settle(&left[0], None);
+        assert_eq!(there(), 0);
     }
 }

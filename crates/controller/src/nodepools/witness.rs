@@ -1,23 +1,30 @@
 //! Which nodes are dead by two witnesses, before Kubernetes calls them not ready.
 //!
 //! The first witness is the agent of a node, which renews a lease every second while the node
-//! serves shared addresses. Only when it is silent, the second one is asked for: the lease of
-//! the kubelet, read again and again until it changes. Nodes without such an agent are judged by their
-//! conditions alone.
+//! serves shared addresses, and another one every 10 seconds while it has a pool's address.
+//! Only when it is silent, the second one is asked for: the lease of the kubelet, read again and
+//! again until it changes. Nodes without an agent are judged by their conditions alone.
+//!
+//! Where so few nodes have an address that nobody could tell a dead one from an API server
+//! that hears nobody, kubelets of other nodes are looked at, too.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use floe_api::floe::tenure::{self, LEASE_LABEL, LEASES};
-use floe_core::nodepool::witness::{self, Evidence, Patience, Renewal, Written};
+use floe_api::floe::tenure::{self, LEASE_LABEL, LEASES, LIFE_LABEL};
+use floe_core::nodepool::{
+    retry::after,
+    witness::{self, Evidence, Patience, Renewal, Written},
+};
 use floe_shell::follow;
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt as _,
+    api::ListParams,
     runtime::watcher::{Config, Event},
 };
 use tokio::{
@@ -35,9 +42,11 @@ const KUBELETS: &str = "kube-node-lease";
 /// The time between two looks.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long an agent may be silent before its kubelet is looked at. It takes a while to see
-/// that a lease is not renewed, so this is before the silence means something.
-const SUSPICIOUS: Duration = Duration::from_secs(2);
+/// How late an agent may be before its kubelet is looked at. It takes a while to see that a
+/// lease is not renewed, so this is before the silence means something.
+const SUSPICIOUS: Patience = Patience {
+    late: Duration::from_secs(1),
+};
 
 /// After so long nobody waits for an agent any more: it has nothing to hold and so nothing to
 /// renew, or its node is gone; by then the conditions of the node have said all there is.
@@ -46,6 +55,9 @@ const FORGOTTEN: Duration = Duration::from_secs(90);
 /// How many leases of kubelets are read at a time: when more agents are silent, something
 /// else is wrong.
 const SUSPECTS: usize = 32;
+
+/// How many leases of other kubelets are read at a time.
+const OTHERS: u32 = 20;
 
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -82,101 +94,187 @@ impl Witnesses {
 async fn listen(client: Client, clock: Clock, dead: watch::Sender<BTreeSet<String>>) {
     let (heard, mut renewals) = mpsc::unbounded_channel();
     let agents: Api<Lease> = Api::namespaced(client.clone(), LEASES);
-    let enter = |event| {
-        // The receiver lives as long as this.
-        let _ = heard.send(event);
+    let enter = |sign: Sign| {
+        let heard = heard.clone();
+        move |event| {
+            // The receiver lives as long as this.
+            let _ = heard.send((sign, event));
+        }
     };
     let judge = async {
         let mut court = Court {
             kubelets: Api::namespaced(client, KUBELETS),
             clock,
             nodes: BTreeMap::new(),
+            others: BTreeMap::new(),
             dead,
         };
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                Some(event) = renewals.recv() => court.hear(event),
+                Some((sign, event)) = renewals.recv() => court.hear(sign, event),
                 _ = ticks.tick() => court.look().await,
             }
             // What came while somebody was asked counts first.
-            while let Ok(event) = renewals.try_recv() {
-                court.hear(event);
+            while let Ok((sign, event)) = renewals.try_recv() {
+                court.hear(sign, event);
             }
             court.judge();
         }
     };
-    let config = Config::default().labels(LEASE_LABEL);
+    let labelled = |label: &str| Config::default().labels(label);
+    let serving = enter(Sign::Serving);
+    let living = enter(Sign::Living);
     tokio::select! {
-        () = follow(agents, config, "leases of agents", enter) => {}
+        () = follow(agents.clone(), labelled(LEASE_LABEL), "leases of agents", serving) => {}
+        () = follow(agents, labelled(LIFE_LABEL), "leases of nodes with addresses", living) => {}
         () = judge => {}
+    }
+}
+
+/// By which of its leases an agent is heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sign {
+    /// It serves shared addresses.
+    Serving,
+    /// Its node has an address of a pool.
+    Living,
+}
+
+impl Sign {
+    fn node_of(self, lease: &Lease) -> Option<String> {
+        let node = match self {
+            Self::Serving => tenure::node_of(lease),
+            Self::Living => tenure::life_of(lease),
+        };
+        node.map(str::to_owned)
     }
 }
 
 struct Court {
     kubelets: Api<Lease>,
     clock: Clock,
+    /// Those of which agents have leases.
     nodes: BTreeMap<String, Known>,
+    /// The kubelets of some others, while that matters.
+    others: BTreeMap<String, Sight>,
     dead: watch::Sender<BTreeSet<String>>,
 }
 
 /// What is known of a node.
 #[derive(Default)]
 struct Known {
-    evidence: Evidence,
-    /// The version of its agent's lease that was seen last, and what was written there.
-    agent: Option<String>,
+    agent: BTreeMap<Sign, Heard>,
+    kubelet: Sight,
+}
+
+/// What was heard of an agent by a lease.
+#[derive(Default)]
+struct Heard {
+    /// The version that was seen last, and what was written there.
+    version: Option<String>,
     wrote: Written,
-    /// The version of its kubelet's lease.
-    kubelet: Option<String>,
+    /// When it was seen to change.
+    at: Option<Timestamp>,
+}
+
+/// What was seen of a kubelet's lease.
+#[derive(Default)]
+struct Sight {
+    /// Its version.
+    version: Option<String>,
+    /// None as long as nobody has seen it.
+    renewal: Option<Renewal>,
 }
 
 impl Known {
+    /// By which renewal the agent is still believed to live, and what it wrote then.
+    fn agent(&self) -> Option<(Renewal, Written)> {
+        let heard = self.agent.values().filter_map(|it| {
+            let interval = it.wrote.interval();
+            Some((
+                Renewal {
+                    at: it.at?,
+                    interval,
+                },
+                it.wrote,
+            ))
+        });
+        heard.max_by_key(|(renewal, _)| Patience::default().ends(renewal))
+    }
+
+    /// Whether it is time to look at its kubelet.
+    fn is_suspicious(&self, now: Timestamp) -> bool {
+        let agent = self.agent();
+        agent.is_some_and(|(renewal, _)| SUSPICIOUS.ends(&renewal) <= now)
+    }
+
     /// The lease of the kubelet is so now. Whoever cannot ask knows nothing, and begins to
     /// look anew.
     fn look(&mut self, lease: Option<&Lease>, now: Timestamp) {
-        let version = lease.and_then(|it| it.metadata.resource_version.clone());
-        let Some((lease, version)) = lease.zip(version) else {
-            (self.kubelet, self.evidence.kubelet) = (None, None);
+        let agent = self.agent();
+        let Some(lease) = lease else {
+            self.kubelet = Sight::default();
             return;
         };
-        let before = self.kubelet.replace(version);
-        if before == self.kubelet {
+        let first = |kubelet: &Written| {
+            let agent = agent.map(|(renewal, wrote)| (renewal.at, wrote));
+            Some(witness::renewal(kubelet, agent, now))
+        };
+        self.kubelet.look(lease, first, now);
+    }
+}
+
+impl Sight {
+    /// The lease is so now; `first` says what to make of one that was never seen before.
+    fn look(
+        &mut self,
+        lease: &Lease,
+        first: impl FnOnce(&Written) -> Option<Renewal>,
+        now: Timestamp,
+    ) {
+        let before = std::mem::replace(&mut self.version, lease.resource_version());
+        if before == self.version {
             return;
         }
         let kubelet = written(lease);
-        self.evidence.kubelet = Some(if before.is_some() {
-            Renewal {
-                at: now,
-                interval: kubelet.interval(),
-            }
-        } else {
-            let agent = self.evidence.agent.map(|heard| (heard, self.wrote));
-            witness::renewal(&kubelet, agent, now)
-        });
+        let interval = kubelet.interval();
+        self.renewal = match before {
+            Some(_) => Some(Renewal { at: now, interval }),
+            None => first(&kubelet),
+        };
     }
 }
 
 impl Court {
-    fn hear(&mut self, event: Event<Lease>) {
+    fn hear(&mut self, sign: Sign, event: Event<Lease>) {
         let now = self.clock.now();
         match event {
             Event::InitApply(lease) | Event::Apply(lease) => {
-                let Some(node) = node_of(&lease) else { return };
+                let Some(node) = sign.node_of(&lease) else {
+                    return;
+                };
                 let known = self.nodes.entry(node).or_default();
-                known.wrote = written(&lease);
+                let heard = known.agent.entry(sign).or_default();
+                heard.wrote = written(&lease);
                 let version = lease.metadata.resource_version;
-                if known.agent != version {
+                if heard.version != version {
                     // A lease that was found is no sign of life; one that changes is.
-                    let lives = known.agent.is_some();
-                    known.agent = version;
-                    known.evidence.agent = lives.then_some(now);
+                    let lives = heard.version.is_some();
+                    heard.version = version;
+                    heard.at = lives.then_some(now);
                 }
             }
             Event::Delete(lease) => {
-                if let Some(node) = node_of(&lease) {
-                    self.nodes.remove(&node);
+                let Some(node) = sign.node_of(&lease) else {
+                    return;
+                };
+                if let Some(known) = self.nodes.get_mut(&node) {
+                    known.agent.remove(&sign);
+                    if known.agent.is_empty() {
+                        self.nodes.remove(&node);
+                    }
                 }
             }
             Event::Init | Event::InitDone => {}
@@ -186,23 +284,18 @@ impl Court {
     /// Looks at the kubelets of nodes whose agents are silent.
     async fn look(&mut self) {
         let now = self.clock.now();
-        let is_over = |at: Timestamp, patience| now.duration_since(at).unsigned_abs() >= patience;
-        for known in self.nodes.values_mut() {
-            let agent = known.evidence.agent;
-            known.evidence.agent = agent.filter(|at| !is_over(*at, FORGOTTEN));
+        let heard = self.nodes.values_mut().flat_map(|it| it.agent.values_mut());
+        for heard in heard {
+            heard.at = heard.at.filter(|at| after(*at, FORGOTTEN) > now);
         }
-        let silent = |known: &Known| {
-            let at = known.evidence.agent;
-            at.is_some_and(|at| is_over(at, SUSPICIOUS))
-        };
-        let suspects = self.nodes.iter().filter(|(_, known)| silent(known));
+        let suspects = self.nodes.iter().filter(|(_, it)| it.is_suspicious(now));
         let suspects: Vec<String> = suspects.map(|(node, _)| node.clone()).collect();
         if suspects.len() > SUSPECTS {
             return;
         }
-        for known in self.nodes.values_mut().filter(|known| !silent(known)) {
+        for known in self.nodes.values_mut().filter(|it| !it.is_suspicious(now)) {
             // A kubelet is looked at anew when its agent is silent again.
-            (known.kubelet, known.evidence.kubelet) = (None, None);
+            known.kubelet = Sight::default();
         }
         let reads = suspects.iter().map(|node| {
             let read = self.kubelets.get_opt(node);
@@ -217,13 +310,47 @@ impl Court {
             let lease = read.ok().and_then(Result::ok).flatten();
             known.look(lease.as_ref(), now);
         }
+        let with_agent = self.nodes.values().filter(|it| it.agent().is_some());
+        if suspects.len() * 2 > with_agent.count() {
+            self.look_around().await;
+        } else {
+            self.others.clear();
+        }
+    }
+
+    /// Looks at kubelets of nodes whose agents have nothing to say: whether anybody is heard.
+    async fn look_around(&mut self) {
+        let some = ListParams::default().limit(OTHERS);
+        let Ok(Ok(listed)) = timeout(PATIENCE, self.kubelets.list(&some)).await else {
+            return;
+        };
+        let now = self.clock.now();
+        let mut before = std::mem::take(&mut self.others);
+        for lease in listed {
+            let node = lease.name_any();
+            if self.nodes.get(&node).is_some_and(|it| it.agent().is_some()) {
+                continue;
+            }
+            let mut sight = before.remove(&node).unwrap_or_default();
+            // One that was found is no sign of life.
+            sight.look(&lease, |_| None, now);
+            self.others.insert(node, sight);
+        }
     }
 
     fn judge(&self) {
         let now: Timestamp = self.clock.now();
-        let nodes = self.nodes.iter();
-        let nodes = nodes.map(|(node, known)| (node.clone(), known.evidence.clone()));
-        let found = witness::dead(&nodes.collect(), &Patience::default(), now);
+        let nodes = self.nodes.iter().map(|(node, known)| {
+            let evidence = Evidence {
+                agent: known.agent().map(|(renewal, _)| renewal),
+                kubelet: known.kubelet.renewal,
+            };
+            (node.clone(), evidence)
+        });
+        let patience = Patience::default();
+        let lives = |it: &&Sight| it.renewal.is_some_and(|it| patience.ends(&it) > now);
+        let others = self.others.values().filter(lives).count();
+        let found = witness::dead(&nodes.collect(), others, &patience, now);
         self.dead.send_if_modified(|dead| {
             for node in found.difference(dead) {
                 let reason = "NodeDead";
@@ -249,8 +376,4 @@ fn written(lease: &Lease) -> Written {
         renewed: spec.and_then(|it| Some(it.renew_time.as_ref()?.0)),
         lasts: lasts.map(Duration::from_secs),
     }
-}
-
-fn node_of(lease: &Lease) -> Option<String> {
-    tenure::node_of(lease).map(str::to_owned)
 }

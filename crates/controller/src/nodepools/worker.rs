@@ -61,6 +61,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
         rivals,
         course: Course::Idle,
         epochs: 0,
+        under_way: 0,
         work: FuturesUnordered::new(),
         writes: Writes::default(),
         told: BTreeSet::new(),
@@ -112,6 +113,8 @@ struct Worker {
     course: Course,
     /// How many pools of calls there were: see [`Running::epoch`].
     epochs: u64,
+    /// Calls under way that change something, also those of machines that are gone.
+    under_way: usize,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     writes: Writes,
     /// Troubles that are told and last.
@@ -156,6 +159,7 @@ enum Done {
     },
     /// A name was written, or removed.
     Named {
+        provider: String,
         set: RecordSet,
         removed: bool,
         outcome: Result<(), Refusal>,
@@ -288,7 +292,9 @@ impl Worker {
         let Course::Running(running) = &self.course else {
             return pause;
         };
-        let asks = running.looked && !running.waits_for_name(&self.object);
+        let asks = running.looked
+            && !running.waits_for_name(&self.object)
+            && !running.waits_for_others(self.under_way);
         let machine = running.machine.wake(now).filter(|_| asks);
         let keeper = running.keeper.as_ref().and_then(Keeper::wake);
         [pause, machine, keeper].into_iter().flatten().min()

@@ -105,7 +105,7 @@ impl Steward {
             refusal = Some(warrant::refusal());
         }
         let is_new = self.vips.entry(id).is_none();
-        let remains = self.remains(&grant, is_new);
+        let remains = self.remains(id, &grant, is_new);
         let accepted = remains.clone().unwrap_or_else(|| accepted(&grant, refusal));
         let now = Timestamp::now();
         let candidates = if may_be_had {
@@ -232,15 +232,22 @@ impl Steward {
     /// What keeps a new object from its addresses: an object that went without letting go of
     /// them, and whose holder may still speak for them. Its entry is taken out when it is sure
     /// to be silent.
-    fn remains(&self, grant: &Grant, is_new: bool) -> Option<Accepted> {
+    fn remains(&self, id: &VipId, grant: &Grant, is_new: bool) -> Option<Accepted> {
         if !is_new || grant.addresses.is_empty() {
             return None;
         }
         let lost = self.vips.lost();
+        let name = format!("{}/{}", id.namespace, id.name);
         let held = lost.values().find_map(|entry| {
-            let mut its = entry.addresses.iter();
-            let ip = its.find(|ip| grant.addresses.contains(ip))?;
-            Some((*ip, &entry.vip, entry.holder.as_ref()?))
+            let holder = entry.holder.as_ref()?;
+            // An entry that was emptied, because its object was to go, does not tell what its
+            // holder speaks for. What has a record of this name already was the object's.
+            let emptied = entry.addresses.is_empty() && entry.vip == name;
+            let was_its = |ip: &&IpAddr| {
+                entry.addresses.contains(ip) || emptied && !grant.missing.contains(ip)
+            };
+            let ip = grant.addresses.iter().find(was_its)?;
+            Some((*ip, &entry.vip, holder))
         });
         let (ip, vip, holder) = held?;
         Some(Accepted {

@@ -1,12 +1,9 @@
-//! The DNS records of a pool or of nodes, and the changes that make a zone so.
+//! What a name in DNS shall say, of a pool or of nodes.
 //!
 //! A name is never emptied unless somebody asks for it: that there is no such name is
 //! remembered for long, and a moment without any fitting node would be felt for hours.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::ipam::families::Family;
 
@@ -22,7 +19,7 @@ pub struct RecordSet {
     pub name: String,
     /// The addresses: A and AAAA records.
     pub addresses: BTreeSet<IpAddr>,
-    /// How long others may remember them, in seconds.
+    /// How long others may remember them, in seconds; 0 leaves it to the server.
     pub ttl: u32,
     /// Who keeps it, as a text that only this object of this cluster has.
     pub owner: String,
@@ -32,6 +29,23 @@ pub struct RecordSet {
 }
 
 impl RecordSet {
+    /// How long addresses are remembered where neither the object nor the server says it.
+    pub const USUAL_TTL: u32 = 60;
+
+    /// Whether a time that a record has is as it shall be.
+    pub fn takes(&self, ttl: u32) -> bool {
+        self.ttl == 0 || self.ttl == ttl
+    }
+
+    /// The time to write where a server has none of its own.
+    pub fn ttl_or_usual(&self) -> u32 {
+        if self.ttl == 0 {
+            Self::USUAL_TTL
+        } else {
+            self.ttl
+        }
+    }
+
     /// Whether records of this family are its own.
     pub fn keeps(&self, family: Family) -> bool {
         let mut own = self.addresses.iter();
@@ -51,82 +65,6 @@ pub struct Found {
     pub addresses: BTreeSet<IpAddr>,
     /// Who keeps it, if that is written beside it.
     pub owner: Option<String>,
-}
-
-/// A record of a name, where each one has an identifier of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Existing<Id> {
-    /// How the provider calls it.
-    pub id: Id,
-    /// What it says.
-    pub address: IpAddr,
-    /// Its time to live.
-    pub ttl: u32,
-    /// Nothing else about it has to be changed, as when it is proxied and should not be.
-    pub tidy: bool,
-}
-
-/// What to do to the records of a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change<Id> {
-    /// Make a record say this.
-    Edit {
-        /// Which.
-        id: Id,
-        /// The address.
-        address: IpAddr,
-    },
-    /// Make a new record.
-    Create {
-        /// The address.
-        address: IpAddr,
-    },
-    /// Remove a record.
-    Delete {
-        /// Which.
-        id: Id,
-    },
-}
-
-/// The changes that make the records of a name say exactly these addresses.
-///
-/// What is right is kept; what is too much says something else from now on, within its
-/// family, since a record does not change its type; the rest is created or deleted.
-/// Deletions come last: a name that has addresses before and after has some in between.
-pub fn changes<Id: Clone>(
-    existing: &[Existing<Id>],
-    wanted: &BTreeSet<IpAddr>,
-    ttl: u32,
-) -> Vec<Change<Id>> {
-    let mut edits = Vec::new();
-    let mut missing = wanted.clone();
-    let mut surplus = Vec::new();
-    for record in existing {
-        if !missing.remove(&record.address) {
-            surplus.push(record);
-        } else if record.ttl != ttl || !record.tidy {
-            edits.push(Change::Edit {
-                id: record.id.clone(),
-                address: record.address,
-            });
-        }
-    }
-    let mut creates = Vec::new();
-    for address in missing {
-        let mut same = surplus.iter();
-        let reused = same.position(|it| it.address.is_ipv4() == address.is_ipv4());
-        match reused {
-            Some(index) => edits.push(Change::Edit {
-                id: surplus.remove(index).id.clone(),
-                address,
-            }),
-            None => creates.push(Change::Create { address }),
-        }
-    }
-    let deletes = surplus
-        .into_iter()
-        .map(|it| Change::Delete { id: it.id.clone() });
-    edits.into_iter().chain(creates).chain(deletes).collect()
 }
 
 /// What a name shall say of these addresses; nothing when it shall stay as it is: as long
@@ -179,23 +117,6 @@ impl AddressType {
         let parsed = texts.iter().filter_map(|it| it.trim().parse().ok());
         parsed.collect()
     }
-}
-
-/// The addresses of all fitting nodes, and the names of those that have none.
-pub fn of_nodes<'a>(
-    kind: &AddressType,
-    nodes: &'a BTreeMap<String, NodeAddresses>,
-) -> (BTreeSet<IpAddr>, Vec<&'a str>) {
-    let mut addresses = BTreeSet::new();
-    let mut without = Vec::new();
-    for (name, node) in nodes {
-        let own = kind.of(node);
-        if own.is_empty() {
-            without.push(name.as_str());
-        }
-        addresses.extend(own);
-    }
-    (addresses, without)
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@
 //! A kubelet is only looked at when its agent is silent: all of them all the time would be too
 //! much. When it renewed before that is known all the same, because agent and kubelet write
 //! the time of one clock, that of their node, into their leases.
+//!
+//! Agents renew leases of two kinds: those that serve shared addresses one every second, and
+//! those of nodes that have a cloud's address one as often as a kubelet does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,14 +26,14 @@ use super::retry::after;
 /// that something had changed: clocks of others are not compared with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// When its agent was heard last; none when it never was, or not for long: an agent that
-    /// holds nothing says nothing.
-    pub agent: Option<Timestamp>,
+    /// Its agent; none when it was never heard, or not for long: an agent that holds nothing
+    /// says nothing. Of several leases the one that is over last.
+    pub agent: Option<Renewal>,
     /// Its kubelet; none when its lease was never seen.
     pub kubelet: Option<Renewal>,
 }
 
-/// When a kubelet renewed its lease last, and how long it usually takes until the next time.
+/// When somebody renewed a lease last, and how long it usually takes until the next time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renewal {
     /// When.
@@ -49,8 +52,9 @@ pub struct Written {
 }
 
 impl Written {
-    /// How often a kubelet renews such a lease: four times while it lasts, which is for 40
-    /// seconds unless it says something else.
+    /// How often such a lease is renewed: four times while it lasts, which is for 40 seconds
+    /// unless it says something else. Leases of shared addresses are not renewed quite so
+    /// often; what a late renewal is given is far more than that.
     pub fn interval(&self) -> Duration {
         let lasts = self.lasts.filter(|it| !it.is_zero());
         lasts.unwrap_or(Duration::from_secs(40)) / 4
@@ -76,26 +80,28 @@ pub fn renewal(kubelet: &Written, agent: Option<(Timestamp, Written)>, now: Time
 /// How long silence lasts before it means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// That of an agent, which is heard every few seconds.
-    pub agent: Duration,
-    /// How late a kubelet may be with a renewal, beside a tenth of its usual interval:
-    /// kubelets spread them by 4 %.
+    /// How late a renewal may be, beside a tenth of the usual interval: kubelets spread
+    /// theirs by 4 %.
     pub late: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
         Self {
-            agent: Duration::from_secs(5),
             late: Duration::from_secs(4),
         }
     }
 }
 
 impl Patience {
-    /// How long a kubelet may be silent: 15 s where it renews every 10.
-    pub fn kubelet(&self, interval: Duration) -> Duration {
+    /// How long somebody may be silent who renews so often: 15 s where that is every 10.
+    pub fn of(&self, interval: Duration) -> Duration {
         interval + interval / 10 + self.late
+    }
+
+    /// When somebody is silent who has renewed then.
+    pub fn ends(&self, renewal: &Renewal) -> Timestamp {
+        after(renewal.at, self.of(renewal.interval))
     }
 }
 
@@ -103,30 +109,24 @@ impl Patience {
 ///
 /// When more than half of all nodes with an agent would be dead, none is: then it is the
 /// observer who hears nothing, or the API server that takes no reports, and moving
-/// everything to the rest would do more harm than waiting for the conditions.
+/// everything to the rest would do more harm than waiting for the conditions. Few nodes may
+/// have an agent that says something, so `others` counts those beside them whose kubelets
+/// were just heard.
 pub fn dead(
     nodes: &BTreeMap<String, Evidence>,
+    others: usize,
     patience: &Patience,
     now: Timestamp,
 ) -> BTreeSet<String> {
-    let is_over = |heard: Option<Timestamp>, patience| {
-        let heard = heard.map(|at| after(at, patience));
-        heard.is_some_and(|until| until <= now)
-    };
-    let is_dead = |it: &Evidence| {
-        let kubelet = it
-            .kubelet
-            .map(|it| (Some(it.at), patience.kubelet(it.interval)));
-        let is_stale = kubelet.is_some_and(|(at, patience)| is_over(at, patience));
-        is_over(it.agent, patience.agent) && is_stale
-    };
+    let is_silent = |it: Option<Renewal>| it.is_some_and(|renewal| patience.ends(&renewal) <= now);
+    let is_dead = |it: &Evidence| is_silent(it.agent) && is_silent(it.kubelet);
     let mut dead: BTreeSet<String> = nodes
         .iter()
         .filter(|(_, evidence)| is_dead(evidence))
         .map(|(name, _)| name.clone())
         .collect();
     let with_agent = nodes.values().filter(|it| it.agent.is_some()).count();
-    if dead.len() * 2 > with_agent {
+    if dead.len() * 2 > with_agent + others {
         dead.clear();
     }
     dead

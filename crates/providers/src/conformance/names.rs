@@ -101,6 +101,7 @@ pub async fn every_name_server(zones: &dyn Zones) -> Report {
             adds_an_address,
             removes_an_address,
             changes_how_long_they_are_remembered,
+            leaves_to_the_server_how_long_when_nobody_says_it,
             has_both_families,
             leaves_one_family_alone,
             leaves_records_of_a_family_that_is_not_its_own,
@@ -115,6 +116,7 @@ pub async fn every_name_server(zones: &dyn Zones) -> Report {
             removes_nothing_of_another,
             has_many_addresses,
             refuses_an_unknown_zone,
+            is_not_led_elsewhere_by_a_zone,
             refuses_strangers_without_telling_the_secret,
         ]
     );
@@ -182,6 +184,21 @@ async fn changes_how_long_they_are_remembered(desk: &Desk<'_>) -> Checked {
         records.len() == 2 && records.iter().all(|record| record.ttl == wanted.ttl),
         || format!("not {} seconds: {records:?}", wanted.ttl),
     )
+}
+
+async fn leaves_to_the_server_how_long_when_nobody_says_it(desk: &Desk<'_>) -> Checked {
+    let mut wanted = desk.wanted("us", &["192.0.2.1", "2001:db8::1"])?;
+    wanted.ttl = 0;
+    desk.write(&wanted).await?;
+    let records = desk.addresses().await?;
+    demand(
+        records.len() == 2 && records.iter().all(|record| record.ttl > 0),
+        || format!("{records:?} instead of two that may be remembered"),
+    )?;
+    let before = desk.zones.writes().await?;
+    desk.write(&wanted).await?;
+    let after = desk.zones.writes().await?;
+    demand(before == after, || "the same again is written".to_owned())
 }
 
 async fn has_both_families(desk: &Desk<'_>) -> Checked {
@@ -348,6 +365,26 @@ async fn refuses_an_unknown_zone(desk: &Desk<'_>) -> Checked {
     desk.expect_refusal(dns.ensure(&wanted).await, Class::ZoneUnknown)?;
     let read = dns.read(&wanted.zone, &wanted.name).await;
     desk.expect_refusal(read, Class::ZoneUnknown)
+}
+
+async fn is_not_led_elsewhere_by_a_zone(desk: &Desk<'_>) -> Checked {
+    let calls = || {
+        let proxy = desk.zones.proxy();
+        proxy.map(|it| it.count(On::Reads) + it.count(On::Writes))
+    };
+    let mut wanted = desk.wanted("us", &["192.0.2.1"])?;
+    wanted.zone = format!("../{}?x=", wanted.zone);
+    let before = calls();
+    let class = desk
+        .zones
+        .dns()
+        .ensure(&wanted)
+        .await
+        .map_err(|it| it.class);
+    let is_refused = matches!(class, Err(Class::ZoneUnknown | Class::Invalid));
+    demand(is_refused && before == calls(), || {
+        format!("{class:?} after {before:?} and then {:?} calls", calls())
+    })
 }
 
 async fn refuses_strangers_without_telling_the_secret(desk: &Desk<'_>) -> Checked {

@@ -130,13 +130,17 @@ impl Cloudflare {
     async fn apply(&self, wanted: &RecordSet, plan: Plan) -> Result<(), Refusal> {
         let zone = &wanted.zone;
         let body = |ip: IpAddr| {
-            json!({
+            let mut body = json!({
                 "type": plan::kind(ip),
                 "name": wanted.name,
                 "content": ip,
-                "ttl": wanted.ttl,
                 "proxied": false,
-            })
+            });
+            // Without one it is Cloudflare's business; 0 would be refused.
+            if wanted.ttl != 0 {
+                body["ttl"] = wanted.ttl.into();
+            }
+            body
         };
         let all = plan.edit.len() + plan.create.len() + plan.delete.len();
         let patches = plan.edit.into_iter().map(|(id, ip)| {
@@ -168,7 +172,7 @@ impl Cloudflare {
         let kept = plan::ours(&notes, &wanted.owner, name)?.is_some();
         let existing = addresses.into_iter().map(|(ip, record)| Existing {
             ip,
-            right: record.ttl == wanted.ttl && !record.proxied,
+            right: wanted.takes(record.ttl) && !record.proxied,
             id: record.id,
         });
         let plan = Plan::new(existing.collect(), &wanted.addresses);

@@ -73,8 +73,9 @@ impl<'a> Place<'a> {
         (relative, format!("{OWNER_PREFIX}.{}", self.full))
     }
 
-    fn records(&self) -> String {
-        format!("/v2/domains/{}/records", self.zone)
+    fn records(&self) -> Result<String, Refusal> {
+        let zone = plan::part_of_path(self.zone)?;
+        Ok(format!("/v2/domains/{zone}/records"))
     }
 }
 
@@ -104,7 +105,7 @@ impl DigitalOceanDns {
 
     /// All records of a full name.
     async fn records(&self, place: &Place<'_>, full: &str) -> Result<Vec<Record>, Refusal> {
-        let path = with_query(&place.records(), &[("name", full)]);
+        let path = with_query(&place.records()?, &[("name", full)]);
         let found = self.api.pages(&path, "domain_records").await?;
         found.ok_or_else(|| {
             let words = format!("the account has no domain {}", place.zone);
@@ -139,7 +140,7 @@ impl DigitalOceanDns {
 
     /// Deletes a record. Where there is none, it is done.
     async fn delete(&self, place: &Place<'_>, id: &str) -> Result<(), Refusal> {
-        let path = format!("{}/{id}", place.records());
+        let path = format!("{}/{id}", place.records()?);
         let answer = self.api.send(Request::new(Method::DELETE, path)).await?;
         if answer.status == http::StatusCode::NOT_FOUND {
             return Ok(());
@@ -151,7 +152,7 @@ impl DigitalOceanDns {
     async fn claim(&self, place: &Place<'_>, owner: &str) -> Result<(), Refusal> {
         let (name, _) = place.note();
         let note = json!({"type": "TXT", "name": name, "data": owner, "ttl": NOTE_TTL});
-        self.write(Method::POST, place.records(), &note).await?;
+        self.write(Method::POST, place.records()?, &note).await?;
         let notes = self.notes(place).await?;
         let Err(refusal) = plan::ours(&notes, owner, &place.full) else {
             return Ok(());
@@ -171,20 +172,27 @@ impl DigitalOceanDns {
         let existing = addresses.into_iter().map(|(ip, record)| Existing {
             id: record.id.to_string(),
             ip,
-            right: record.ttl == wanted.ttl,
+            right: wanted.takes(record.ttl),
         });
         let plan = Plan::new(existing.collect(), &wanted.addresses);
         let nothing = plan.is_empty() && wanted.addresses.is_empty();
         if !kept && !nothing {
             self.claim(&place, &wanted.owner).await?;
         }
-        let body = |ip: IpAddr| json!({"type": plan::kind(ip), "name": place.name, "data": ip, "ttl": wanted.ttl});
+        let body = |ip: IpAddr| {
+            let mut body = json!({"type": plan::kind(ip), "name": place.name, "data": ip});
+            // Without one the domain's own is taken; 0 would be refused.
+            if wanted.ttl != 0 {
+                body["ttl"] = wanted.ttl.into();
+            }
+            body
+        };
         for (id, ip) in &plan.edit {
-            let path = format!("{}/{id}", place.records());
+            let path = format!("{}/{id}", place.records()?);
             self.write(Method::PUT, path, &body(*ip)).await?;
         }
         for ip in &plan.create {
-            self.write(Method::POST, place.records(), &body(*ip))
+            self.write(Method::POST, place.records()?, &body(*ip))
                 .await?;
         }
         for id in &plan.delete {

@@ -85,6 +85,18 @@ pub fn ours(notes: &[Note], owner: &str, name: &str) -> Result<Option<String>, R
     }
 }
 
+/// A zone as a part of a path. Whoever may write a zone into an object is not to call
+/// anything else with floe's credentials, which a slash, a query or dots would lead to.
+pub fn part_of_path(zone: &str) -> Result<&str, Refusal> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_name = zone.bytes().any(|byte| byte != b'.');
+    if is_name && zone.bytes().all(is_plain) {
+        return Ok(zone);
+    }
+    let words = format!("{zone:?} is no zone");
+    Err(Refusal::new(Class::ZoneUnknown, words))
+}
+
 /// The refusal to remove what nobody keeps.
 pub fn unkept(name: &str) -> Refusal {
     let words = format!("{name} has addresses, and no note says who keeps them");
@@ -138,6 +150,33 @@ mod tests {
                 delete: vec!["4".into()],
             }
         );
+    }
+
+    #[test]
+    fn a_zone_leads_nowhere_else() {
+        for zone in [
+            "example.com",
+            "xn--e1afmkfd.test",
+            "0123456789abcdef",
+            "a_b-c",
+        ] {
+            assert_eq!(part_of_path(zone), Ok(zone));
+        }
+        for zone in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "../droplets",
+            "a?b",
+            "a#b",
+            "%2e%2e",
+            "a b",
+            "é",
+        ] {
+            let refusal = part_of_path(zone).unwrap_err();
+            assert_eq!(refusal.class, Class::ZoneUnknown, "{zone}");
+        }
     }
 
     #[test]

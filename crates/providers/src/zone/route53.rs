@@ -207,16 +207,16 @@ fn changes(name: &str, now: &Now, wanted: &RecordSet) -> Vec<Change> {
             Some(set) if addresses.is_empty() => {
                 changes.push(Change::new(Action::Delete, set.clone()));
             }
-            Some(set) if set.says(&addresses, wanted.ttl) => {}
+            Some(set) if set.says(&addresses) && wanted.takes(set.ttl) => {}
             Some(_) | None => {
                 let values = addresses.iter().map(ToString::to_string);
-                let set = Set::new(name, kind, wanted.ttl, values);
+                let set = Set::new(name, kind, wanted.ttl_or_usual(), values);
                 changes.push(Change::new(Action::Upsert, set));
             }
         }
     }
     let value = text::quoted(&wanted.owner);
-    let note = Set::new(&note_of(name), "TXT", wanted.ttl, [value]);
+    let note = Set::new(&note_of(name), "TXT", wanted.ttl_or_usual(), [value]);
     match &now.note {
         // It has nothing to keep.
         None if changes.is_empty() && wanted.addresses.is_empty() => {}

@@ -73,11 +73,11 @@ impl Running {
                 // FLIPOP writes only the first.
                 annotation: notes.all.clone().or_else(|| notes.v4.clone()),
             });
-            let before = addresses.len();
-            addresses.extend(own.into_iter().filter(wants));
-            if addresses.len() == before {
+            let own: BTreeSet<IpAddr> = own.into_iter().filter(wants).collect();
+            if own.is_empty() {
                 without.push(it.seen.name.clone());
             }
+            addresses.extend(own);
         }
         if self.without != without && !without.is_empty() {
             warn!(reason = "NodeWithoutAddress", nodes = ?without, "nodes without an address for DNS");

@@ -123,3 +123,45 @@ async fn a_shop_that_is_empty_is_told() {
     pass(50).await;
     assert_eq!(scene.cloud.count("buy"), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_wrong_for_a_moment_waits_for_what_it_is_buying() {
+    let mut scene = shopping();
+    let late = std::time::Duration::from_secs(40);
+    scene.cloud.fault("buy", Fault::Late(late));
+    scene.start();
+    scene.until(|it| it.cloud.count("buy") == 1).await;
+    let right = scene.pool("p");
+    let mut wrong = right.clone();
+    wrong["spec"]["match"]["nodeLabel"] = json!("!!");
+    scene.server.put(POOLS, wrong);
+    scene
+        .until(|it| it.error("p").starts_with("Error parsing"))
+        .await;
+    let mut mended = scene.pool("p");
+    mended["spec"] = right["spec"].clone();
+    scene.server.put(POOLS, mended);
+    pass(120).await;
+    assert_eq!(ips(&scene), json!(["10.0.1.1", "10.0.2.2"]));
+    assert_eq!(scene.cloud.lock().addresses.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_bought_before_the_pool_is_held_that_will_give_it_back() {
+    let mut scene = shopping();
+    let mut pool = scene.pool("p");
+    pool["spec"]["reclaimPolicy"] = json!("Delete");
+    scene.server.put(POOLS, pool);
+    // The first one is to hold it.
+    let fault = ServerFault::Refuse(500);
+    scene
+        .server
+        .fault(Method::PATCH, "floatingippools/p", fault);
+    scene.start();
+    scene.until(|it| it.cloud.count("buy") == 2).await;
+    let state = scene.server.state();
+    let writes = state.calls.iter();
+    let writes = writes.filter(|it| it.starts_with("PATCH ") && it.contains("floatingippools/p"));
+    let about_status: Vec<bool> = writes.map(|it| it.contains("/status")).collect();
+    assert_eq!(about_status[..3], [false, false, true]);
+}

@@ -5,25 +5,35 @@ use super::*;
 const AGENT_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const KUBELET_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-fn renew(scene: &Scene, second: u64, agents: &[&str], kubelets: &[&str]) {
-    let labels = json!({ "floe.dev/vip-lease": "true" });
+fn lease(name: &str, label: &str, lasts: u64, second: u64) -> Value {
     // By a clock that has nothing to do with that of the controller.
     let time = jiff::Timestamp::UNIX_EPOCH + Duration::from_secs(second);
-    let lease = |name: String| {
-        json!({
-            "metadata": { "name": name, "labels": labels },
-            "spec": { "renewTime": format!("{time:.6}"), "leaseDurationSeconds": 40 },
-        })
-    };
+    json!({
+        "metadata": { "name": name, "labels": { label: "true" } },
+        "spec": { "renewTime": format!("{time:.6}"), "leaseDurationSeconds": lasts },
+    })
+}
+
+/// Agents that serve shared addresses renew every second, kubelets every 10.
+fn renew(scene: &Scene, second: u64, agents: &[&str], kubelets: &[&str]) {
     for node in agents {
-        scene
-            .server
-            .put(AGENT_LEASES, lease(format!("floe-vip-{node}")));
+        let lease = lease(&format!("floe-vip-{node}"), "floe.dev/vip-lease", 3, second);
+        scene.server.put(AGENT_LEASES, lease);
     }
     if second.is_multiple_of(10) {
         for node in kubelets {
-            scene.server.put(KUBELET_LEASES, lease((*node).to_owned()));
+            let lease = lease(node, "any", 40, second);
+            scene.server.put(KUBELET_LEASES, lease);
         }
+    }
+}
+
+/// An agent of a node with an address renews every 10 seconds, too.
+fn live(scene: &Scene, second: u64, node: &str) {
+    if second % 10 == 3 {
+        let name = format!("floe-node-{node}");
+        let lease = lease(&name, "floe.dev/node-lease", 40, second);
+        scene.server.put(AGENT_LEASES, lease);
     }
 }
 
@@ -144,6 +154,77 @@ async fn an_agent_that_holds_nothing_says_nothing_and_is_no_witness() {
     }
     for second in 121..=160 {
         renew(&scene, second, &["n2", "n3"], &["n2", "n3"]);
+        pass(1).await;
+    }
+    assert_eq!(scene.ip("p", A), "active n1");
+    assert_eq!(scene.cloud.count("assign"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_node_with_an_address_is_missed_by_its_own_lease_and_that_of_its_kubelet() {
+    let mut scene = two_nodes();
+    scene
+        .server
+        .put(POOLS, pool_with("p", json!({ "ips": [A] })));
+    renew(&scene, 0, &[], &["n1", "n2"]);
+    live(&scene, 3, "n1");
+    scene.start();
+    scene.until(|it| it.ip("p", A) == "active n1").await;
+    for second in 1..=60 {
+        renew(&scene, second, &[], &["n1", "n2"]);
+        live(&scene, second, "n1");
+        pass(1).await;
+    }
+    assert_eq!(scene.ip("p", A), "active n1");
+    // Nobody is suspicious who renews in time.
+    assert_eq!(scene.server.count(&Method::GET, "kube-node-lease"), 0);
+    // It dies at 60. It was heard at 53, its kubelet at 60.
+    let mut second = 60;
+    while scene.ip("p", A) == "active n1" {
+        second += 1;
+        assert!(second <= 78, "its condition would say so soon");
+        renew(&scene, second, &[], &["n2"]);
+        pass(1).await;
+    }
+    assert!(second >= 74, "{second} is too early");
+    let node = scene.server.object(NODES, "n1").unwrap();
+    assert_eq!(node["status"]["conditions"][0]["status"], "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_node_with_an_address_keeps_it_when_no_kubelet_is_heard_at_all() {
+    let mut scene = two_nodes();
+    scene
+        .server
+        .put(POOLS, pool_with("p", json!({ "ips": [A] })));
+    renew(&scene, 0, &[], &["n1", "n2"]);
+    live(&scene, 3, "n1");
+    scene.start();
+    scene.until(|it| it.ip("p", A) == "active n1").await;
+    for second in 1..=20 {
+        renew(&scene, second, &[], &["n1", "n2"]);
+        live(&scene, second, "n1");
+        pass(1).await;
+    }
+    pass(60).await;
+    assert!(scene.server.count(&Method::GET, "kube-node-lease/leases?") > 0);
+    assert_eq!(scene.ip("p", A), "active n1");
+    assert_eq!(scene.cloud.count("assign"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_only_serves_nothing_any_more_is_not_silent() {
+    let scene = scene().await;
+    // n1 has handed its shared addresses over, still has that of the pool, and its kubelet is
+    // being exchanged.
+    for second in 1..=60 {
+        let agents: &[&str] = if second < 5 {
+            &["n1", "n2", "n3"]
+        } else {
+            &["n2", "n3"]
+        };
+        renew(&scene, second, agents, &["n2", "n3"]);
+        live(&scene, second, "n1");
         pass(1).await;
     }
     assert_eq!(scene.ip("p", A), "active n1");

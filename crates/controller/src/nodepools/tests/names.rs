@@ -141,3 +141,23 @@ async fn a_record_set_that_changes_its_name_leaves_the_old_one() {
     assert_eq!(scene.dns.says("example.com", "others").len(), 2);
     assert!(!scene.figures().contains("flipop_nodednsrecordset_records{"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_at_another_provider_is_written_there_whatever_the_first_one_answers_late() {
+    let mut scene = two_nodes();
+    scene.dns.lock().pause = std::time::Duration::from_secs(5);
+    scene.server.put(SETS, record_set("s", json!({})));
+    let set = json!({ "zone": "example.com", "recordName": "pool", "ttl": 30 });
+    scene
+        .server
+        .put(POOLS, pool_with("p", json!({ "dnsRecordSet": set })));
+    scene.start();
+    scene.until(|it| it.dns.lock().writes.len() == 2).await;
+    for (path, name) in [(SETS, "s"), (POOLS, "p")] {
+        let mut object = scene.server.object(path, name).unwrap();
+        object["spec"]["dnsRecordSet"]["provider"] = json!("only-dns");
+        scene.server.put(path, object);
+    }
+    pass(60).await;
+    assert_eq!(scene.dns.lock().writes.len(), 4);
+}

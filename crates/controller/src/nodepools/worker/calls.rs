@@ -43,13 +43,16 @@ impl Worker {
             }
             return;
         }
-        for call in running.machine.poll(now) {
+        let waits = running.waits_for_others(self.under_way);
+        let calls = (!waits).then(|| running.machine.poll(now));
+        for call in calls.into_iter().flatten() {
             if call == Call::Write {
                 self.writes.asked = true;
                 continue;
             }
             if is_change(&call) {
                 running.changing += 1;
+                self.under_way += 1;
             }
             let made = make(&self.shared, running, &self.caller, &self.object, call);
             self.work.push(made);
@@ -73,6 +76,9 @@ impl Worker {
                 object,
                 begun,
             } => {
+                if is_change(&call) {
+                    self.under_way -= 1;
+                }
                 if let Some(object) = object {
                     self.see(Arc::from(object));
                 }
@@ -83,20 +89,23 @@ impl Worker {
             }
             Done::Written { outcome, fresh } => self.written(outcome, fresh, now),
             Done::Named {
+                provider,
                 set,
                 removed,
                 outcome,
-            } => self.named(set, removed, outcome, now),
+            } => self.named(&provider, set, removed, outcome, now),
         }
     }
 
     fn answered(&mut self, epoch: u64, call: &Call, answer: Answer, now: Timestamp) {
-        let Course::Running(running) = &mut self.course else {
+        let own = match &mut self.course {
+            Course::Running(running) => Some(running).filter(|it| it.epoch == epoch),
+            Course::Idle | Course::Faulty(_) => None,
+        };
+        let Some(running) = own else {
+            self.unheard(call, &answer);
             return;
         };
-        if running.epoch != epoch {
-            return;
-        }
         if is_change(call) {
             running.changing -= 1;
             running.changed = tokio::time::Instant::now();
@@ -111,8 +120,19 @@ impl Worker {
         running.machine.answered(call, answer, now);
     }
 
+    /// An answer to a machine that is gone. What was bought meanwhile is found by its mark, or
+    /// has to be found by a person.
+    fn unheard(&self, call: &Call, answer: &Answer) {
+        let Id { namespace, name } = &self.id;
+        if let Answer::Bought(ip) = answer {
+            let reason = "PurchaseUnclear";
+            warn!(reason, namespace, name, %ip, ?call, "bought for what the pool was before");
+        }
+    }
+
     fn named(
         &mut self,
+        provider: &str,
         set: RecordSet,
         removed: bool,
         outcome: Result<(), Refusal>,
@@ -126,7 +146,7 @@ impl Worker {
         };
         // Another name by now: its keeper has asked for nothing yet.
         let plan = keeper.plan();
-        if (&plan.zone, &plan.name) != (&set.zone, &set.name) {
+        if !plan.is_at(provider, &set) {
             return;
         }
         let Id { namespace, name } = &self.id;
@@ -281,6 +301,7 @@ fn name(
     removed: bool,
 ) -> BoxFuture<'static, Done> {
     let (shared, plan, caller) = (Arc::clone(shared), plan.clone(), caller.clone());
+    let provider = plan.provider.clone();
     Box::pin(async move {
         let outcome = if removed {
             shared.remove_name(&plan, &caller, &set).await
@@ -288,6 +309,7 @@ fn name(
             shared.write_name(&plan, &caller, &set).await
         };
         Done::Named {
+            provider,
             set,
             removed,
             outcome,

@@ -42,7 +42,7 @@ impl Worker {
                 status
             }
         };
-        self.hold();
+        self.hold(now);
         self.write(&wanted, now);
     }
 
@@ -154,11 +154,13 @@ impl Worker {
         }
     }
 
-    /// The finalizer is there exactly as long as it is needed.
-    fn hold(&mut self) {
+    /// The finalizer is there exactly as long as it is needed; before the status, which says
+    /// what is about to be bought.
+    fn hold(&mut self, now: Timestamp) {
         let object = &self.object;
         let hold = object.gives_back() && !(object.is_deleting() && self.has_released());
-        if self.writes.busy || self.writes.pause.is_some() || hold == object.is_held() {
+        let rests = self.writes.pause.is_some_and(|at| at > now);
+        if self.writes.busy || rests || hold == object.is_held() {
             return;
         }
         // A finalizer cannot be added to what is going.
@@ -166,6 +168,7 @@ impl Worker {
             return;
         }
         self.writes.busy = true;
+        self.writes.pause = None;
         let (shared, id, seen) = (
             Arc::clone(&self.shared),
             self.id.clone(),

@@ -98,6 +98,13 @@ impl Running {
         goes && self.keeper.as_ref().is_some_and(|it| !it.is_gone())
     }
 
+    /// What a machine has asked for that is gone, as after a mistake in the specification, may
+    /// still be done. Until its end is known nobody can tell what else is to be done: an
+    /// address that is being bought does not stand in any list.
+    pub fn waits_for_others(&self, under_way: usize) -> bool {
+        under_way > self.changing
+    }
+
     /// A list that began after this shows what the pool has done, and is news to it.
     pub fn since(&self) -> tokio::time::Instant {
         match self.changing {

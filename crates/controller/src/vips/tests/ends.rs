@@ -152,6 +152,28 @@ async fn an_object_that_is_made_anew_gets_nothing_that_its_predecessors_holder_m
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_same_when_its_predecessor_was_to_go_and_lost_its_finalizer() {
+    let scene = scene(|_| ()).await;
+    deleting(&scene, 4).await;
+    scene.server.delete(VIPS, "web");
+    let mut again = vip("web", &web());
+    again["metadata"]["uid"] = json!("f-again");
+    scene.server.put(VIPS, again);
+    scene
+        .until(|it| it.accepted("shop", "web") == "False AddressStillHeld")
+        .await;
+    pass(300).await;
+    assert_eq!(scene.entry("web"), json!(null), "it may go on by promises");
+    // An address that nobody has had is no matter of that.
+    let mut other = vip("other", &web());
+    other["spec"]["addresses"] = json!(["10.0.70.21"]);
+    scene.server.put(VIPS, other);
+    scene
+        .until(|it| it.accepted("shop", "other") == "True Granted")
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_address_that_an_object_loses_is_free_once_the_rest_has_moved() {
     let mut spec = web();
     spec["addresses"] = json!([IP, "10.0.70.21"]);

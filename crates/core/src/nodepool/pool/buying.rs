@@ -23,7 +23,7 @@ use super::{
     view::Trouble,
 };
 use crate::nodepool::{
-    cloud::{Class, Mark, Refusal},
+    cloud::{Class, Listed, Mark, Refusal},
     retry::{Tries, after},
 };
 
@@ -247,16 +247,17 @@ impl Pool {
             return;
         }
         let listed = &self.account.listed;
-        let marked = listed.values();
-        let marked = marked.filter(|it| it.mark.as_ref() == Some(&purchase.mark));
-        let marked: Vec<IpAddr> = marked.map(|it| it.ip).collect();
-        let new = listed.keys().filter(|it| !purchase.before.contains(it));
-        let (known, new): (Vec<IpAddr>, Vec<IpAddr>) = new.partition(|it| self.ips.contains(it));
-        let to_enter: Vec<IpAddr> = marked
-            .iter()
-            .copied()
-            .filter(|it| !self.ips.contains(it))
-            .collect();
+        let is_it = |it: &&Listed| it.mark.as_ref() == Some(&purchase.mark);
+        let marked: Vec<IpAddr> = listed.values().filter(is_it).map(|it| it.ip).collect();
+        let new = listed
+            .values()
+            .filter(|it| !purchase.before.contains(&it.ip));
+        let (known, new): (Vec<_>, Vec<_>) = new.partition(|it| self.ips.contains(&it.ip));
+        // What is on a server already was bought by somebody else.
+        let new = new.iter().filter(|it| it.server.is_none());
+        let new: Vec<IpAddr> = new.map(|it| it.ip).collect();
+        let to_enter = marked.iter().filter(|it| !self.ips.contains(it));
+        let to_enter: Vec<IpAddr> = to_enter.copied().collect();
         let marks = self.spec.capabilities.marks;
         let mut stuck = false;
         let mut lists = lists.saturating_add(1);

@@ -8,90 +8,6 @@ fn ips(texts: &str) -> BTreeSet<IpAddr> {
     texts.split_whitespace().map(ip).collect()
 }
 
-fn record(id: u32, address: &str, ttl: u32) -> Existing<u32> {
-    Existing {
-        id,
-        address: ip(address),
-        ttl,
-        tidy: true,
-    }
-}
-
-/// What it is, the records, the addresses, and what to do.
-type Case<'a> = (&'a str, &'a [Existing<u32>], &'a str, Vec<Change<u32>>);
-
-fn edit(id: u32, address: &str) -> Change<u32> {
-    Change::Edit {
-        id,
-        address: ip(address),
-    }
-}
-
-fn create(address: &str) -> Change<u32> {
-    Change::Create {
-        address: ip(address),
-    }
-}
-
-#[test]
-fn records_become_what_is_wanted_with_the_fewest_changes() {
-    let two = [record(1, "192.0.2.1", 60), record(2, "192.0.2.2", 60)];
-    let proxied = [Existing {
-        tidy: false,
-        ..record(1, "192.0.2.1", 60)
-    }];
-    let cases: [Case<'_>; 10] = [
-        ("already right", &two, "192.0.2.1 192.0.2.2", vec![]),
-        (
-            "one says something else",
-            &two,
-            "192.0.2.1 192.0.2.9",
-            vec![edit(2, "192.0.2.9")],
-        ),
-        (
-            "one more",
-            &two,
-            "192.0.2.1 192.0.2.2 192.0.2.3",
-            vec![create("192.0.2.3")],
-        ),
-        (
-            "one less",
-            &two,
-            "192.0.2.2",
-            vec![Change::Delete { id: 1 }],
-        ),
-        (
-            "none at all",
-            &two,
-            "",
-            vec![Change::Delete { id: 1 }, Change::Delete { id: 2 }],
-        ),
-        ("from nothing", &[], "192.0.2.1", vec![create("192.0.2.1")]),
-        (
-            "another lifetime",
-            &[record(1, "192.0.2.1", 300)],
-            "192.0.2.1",
-            vec![edit(1, "192.0.2.1")],
-        ),
-        ("proxied", &proxied, "192.0.2.1", vec![edit(1, "192.0.2.1")]),
-        (
-            "twice the same",
-            &[record(1, "192.0.2.1", 60), record(2, "192.0.2.1", 60)],
-            "192.0.2.1",
-            vec![Change::Delete { id: 2 }],
-        ),
-        (
-            "a record of IPv4 does not become one of IPv6, and deletions are last",
-            &[record(1, "192.0.2.1", 60)],
-            "2001:db8::1",
-            vec![create("2001:db8::1"), Change::Delete { id: 1 }],
-        ),
-    ];
-    for (what, existing, wanted, expected) in cases {
-        assert_eq!(changes(existing, &ips(wanted), 60), expected, "{what}");
-    }
-}
-
 #[test]
 fn a_name_is_never_emptied_unless_asked() {
     let some = ips("192.0.2.1");
@@ -116,20 +32,31 @@ fn nodes_give_the_addresses_of_the_type() {
         .into(),
         annotation: annotation.map(str::to_owned),
     };
-    let nodes = BTreeMap::from([
-        ("a".to_owned(), node(Some("203.0.113.1"))),
-        ("b".to_owned(), node(Some("203.0.113.2,2001:db8::2"))),
-        ("c".to_owned(), node(None)),
-    ]);
-    for (word, addresses, without) in [
-        ("", "192.0.2.7 2001:db8::7", ""),
-        ("ExternalIP", "192.0.2.7 2001:db8::7", ""),
-        ("InternalIP", "10.0.0.7", ""),
-        ("Hostname", "", "a b c"),
-        (BY_ANNOTATION, "203.0.113.1 203.0.113.2 2001:db8::2", "c"),
+    let both = "203.0.113.2,2001:db8::2";
+    for (word, annotation, addresses) in [
+        ("", None, "192.0.2.7 2001:db8::7"),
+        ("ExternalIP", Some(both), "192.0.2.7 2001:db8::7"),
+        ("InternalIP", None, "10.0.0.7"),
+        ("Hostname", Some(both), ""),
+        (BY_ANNOTATION, Some("203.0.113.1"), "203.0.113.1"),
+        (BY_ANNOTATION, Some(both), "203.0.113.2 2001:db8::2"),
+        (BY_ANNOTATION, None, ""),
     ] {
-        let (found, missing) = of_nodes(&AddressType::parse(word), &nodes);
-        assert_eq!(found, ips(addresses), "{word}");
-        assert_eq!(missing, without.split_whitespace().collect::<Vec<_>>());
+        let found = AddressType::parse(word).of(&node(annotation));
+        assert_eq!(found, ips(addresses), "{word} {annotation:?}");
     }
+}
+
+#[test]
+fn a_time_that_nobody_asks_for_is_right_whatever_it_is() {
+    let set = |ttl| RecordSet {
+        zone: "example.com".into(),
+        name: "www".into(),
+        addresses: ips("192.0.2.1"),
+        ttl,
+        owner: "us".into(),
+        families: BTreeSet::new(),
+    };
+    assert!(set(0).takes(1800) && set(30).takes(30) && !set(30).takes(1800));
+    assert_eq!([0, 30].map(|ttl| set(ttl).ttl_or_usual()), [60, 30]);
 }

@@ -7,9 +7,13 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn renewed(second: i64) -> Renewal {
+    every(10, second)
+}
+
+fn every(seconds: u64, second: i64) -> Renewal {
     Renewal {
         at: at(second),
-        interval: Duration::from_secs(10),
+        interval: Duration::from_secs(seconds),
     }
 }
 
@@ -17,7 +21,7 @@ fn renewed(second: i64) -> Renewal {
 fn nodes(heard: &[(&str, Option<i64>, Option<i64>)]) -> BTreeMap<String, Evidence> {
     let evidence = |(name, agent, kubelet): &(&str, Option<i64>, Option<i64>)| {
         let it = Evidence {
-            agent: agent.map(at),
+            agent: agent.map(|it| every(1, it)),
             kubelet: kubelet.map(renewed),
         };
         ((*name).to_owned(), it)
@@ -26,9 +30,12 @@ fn nodes(heard: &[(&str, Option<i64>, Option<i64>)]) -> BTreeMap<String, Evidenc
 }
 
 fn judge(nodes: &BTreeMap<String, Evidence>, now: i64) -> Vec<String> {
-    dead(nodes, &Patience::default(), at(now))
-        .into_iter()
-        .collect()
+    judge_beside(nodes, 0, now)
+}
+
+fn judge_beside(nodes: &BTreeMap<String, Evidence>, others: usize, now: i64) -> Vec<String> {
+    let dead = dead(nodes, others, &Patience::default(), at(now));
+    dead.into_iter().collect()
 }
 
 #[test]
@@ -48,7 +55,7 @@ fn who_renews_more_often_is_missed_sooner_and_who_renews_less_often_later() {
         let lasts = Some(Duration::from_secs(lasts));
         let renewed = None;
         let interval = Written { renewed, lasts }.interval();
-        Patience::default().kubelet(interval).as_secs()
+        Patience::default().of(interval).as_secs()
     };
     assert_eq!([4, 0, 40, 400].map(patience), [5, 15, 15, 114]);
     assert_eq!(Written::default().interval().as_secs(), 10);
@@ -95,7 +102,7 @@ fn a_rolling_restart_of_agents_moves_nothing() {
         let restarting = names[usize::try_from(second / 30).expect("small")];
         for (name, it) in &mut all {
             if name != restarting {
-                it.agent = Some(at(second));
+                it.agent = Some(every(1, second));
             }
             if second % 10 == 0 {
                 it.kubelet = Some(renewed(second));
@@ -129,4 +136,26 @@ fn when_most_are_silent_it_is_the_observer_who_hears_nothing() {
         ("c", Some(100), Some(100)),
     ]);
     assert_eq!(judge(&most, 100), NOBODY);
+}
+
+#[test]
+fn an_agent_that_speaks_seldom_is_missed_as_late_as_a_kubelet() {
+    let mut nodes = nodes(&[("a", None, Some(0)), ("b", Some(30), Some(25))]);
+    nodes.get_mut("a").expect("it is there").agent = Some(renewed(3));
+    assert_eq!(judge(&nodes, 17), NOBODY, "its agent may be about to renew");
+    assert_eq!(judge(&nodes, 18), ["a"]);
+}
+
+#[test]
+fn a_node_that_alone_has_an_agent_is_dead_only_beside_others_that_live() {
+    let alone = nodes(&[("a", Some(0), Some(0))]);
+    assert_eq!(judge_beside(&alone, 0, 100), NOBODY);
+    assert_eq!(judge_beside(&alone, 1, 100), ["a"]);
+    let three = nodes(&[
+        ("a", Some(0), Some(0)),
+        ("b", Some(0), Some(0)),
+        ("c", Some(0), Some(0)),
+    ]);
+    assert_eq!(judge_beside(&three, 2, 100), NOBODY);
+    assert_eq!(judge_beside(&three, 3, 100).len(), 3);
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{
     cloud::query::with_query,
     http::{Http, Request, Response},
+    zone::plan,
 };
 
 /// How many records are asked for at once.
@@ -73,6 +74,7 @@ impl Api {
 
     /// All records of a name.
     pub async fn records(&self, zone: &str, name: &str) -> Result<Vec<Record>, Refusal> {
+        let zone = plan::part_of_path(zone)?;
         let mut all = Vec::new();
         for number in 1..=PAGES {
             let path = with_query(

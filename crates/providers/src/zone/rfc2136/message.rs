@@ -16,6 +16,7 @@ const PIECE: usize = 255;
 /// Makes a name say what it shall, if its note is still the one that was read.
 pub(super) fn ensure(place: &Place, now: &Now, wanted: &RecordSet) -> Message {
     let mut update = begin(place, now);
+    let ttl = wanted.ttl_or_usual();
     if !wanted.addresses.is_empty() {
         update.add_pre_requisite(absent(&place.name, RecordType::CNAME));
     }
@@ -25,11 +26,11 @@ pub(super) fn ensure(place: &Place, now: &Now, wanted: &RecordSet) -> Message {
             IpAddr::V4(ip) => RData::A((*ip).into()),
             IpAddr::V6(ip) => RData::AAAA((*ip).into()),
         };
-        update.add_update(Record::from_rdata(place.name.clone(), wanted.ttl, data));
+        update.add_update(Record::from_rdata(place.name.clone(), ttl, data));
     }
     let pieces = wanted.owner.as_bytes().chunks(PIECE).collect();
     let data = RData::TXT(TXT::from_bytes(pieces));
-    update.add_update(Record::from_rdata(place.note.clone(), wanted.ttl, data));
+    update.add_update(Record::from_rdata(place.note.clone(), ttl, data));
     update
 }
 

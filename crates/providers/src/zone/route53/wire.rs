@@ -35,7 +35,7 @@ pub(super) struct Set {
     #[serde(rename = "Type")]
     pub(super) kind: String,
     #[serde(rename = "TTL")]
-    ttl: u32,
+    pub(super) ttl: u32,
     #[serde(rename = "ResourceRecords")]
     records: Records,
     #[serde(rename = "SetIdentifier")]
@@ -91,10 +91,10 @@ impl Set {
     }
 
     /// Whether it says exactly this.
-    pub(super) fn says(&self, addresses: &BTreeSet<IpAddr>, ttl: u32) -> bool {
+    pub(super) fn says(&self, addresses: &BTreeSet<IpAddr>) -> bool {
         let values: Option<BTreeSet<IpAddr>> =
             self.values().map(|value| value.parse().ok()).collect();
-        self.ttl == ttl && values.as_ref() == Some(addresses)
+        values.as_ref() == Some(addresses)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Nothing is bought twice, and nothing that was bought is lost.
 
-use super::desk::{A, Desk, Fault, addresses, ip, kind_of, listed};
+use super::desk::{A, B, Desk, Fault, addresses, ip, kind_of, listed};
 use crate::nodepool::{cloud::Class, pool::State};
 
 fn desk(marks: bool) -> Desk {
@@ -177,6 +177,22 @@ fn without_marks_something_new_is_left_to_a_person() {
     desk.pass(200);
     assert_eq!(desk.count("Buy"), 2);
     assert_eq!(desk.spec.ips, addresses("10.0.2.2"));
+}
+
+#[test]
+fn without_marks_what_is_new_and_on_a_server_was_bought_by_others() {
+    let mut desk = desk(false);
+    desk.faults.push(("Buy", Fault::Silent));
+    desk.run();
+    let memory = desk.pool.memory().clone();
+    let mut others = listed(ip(B), None);
+    others.server = Some("fake://elsewhere".into());
+    desk.cloud.insert(ip(B), others);
+    desk.restart(memory);
+    desk.pass(100);
+    assert_eq!(desk.view().error, None);
+    assert_eq!(desk.count("Buy"), 2);
+    assert_eq!(desk.spec.ips, addresses("10.0.1.1"));
 }
 
 #[test]
