@@ -15,7 +15,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, api::PostParams};
 use tokio::{
-    sync::mpsc,
+    sync::{Semaphore, mpsc},
     time::{sleep, timeout},
 };
 use tracing::warn;
@@ -102,6 +102,8 @@ struct Letter {
     turn: u32,
     /// When it happened, which may be long before it is written.
     at: Timestamp,
+    /// How long it can wait for what cannot.
+    pause: Duration,
 }
 
 /// Who is called for each Event that is never written.
@@ -131,8 +133,20 @@ impl Events {
     /// The same for news that may come again although it is the same. `turn` tells
     /// the times apart.
     pub fn tell_in_turn(&self, news: News, turn: u32) {
-        let at = Timestamp::now();
-        if let Err(error) = self.sender.try_send(Letter { news, turn, at }) {
+        self.tell_later(news, turn, Duration::ZERO);
+    }
+
+    /// The same for news that comes by hundreds while there is more urgent work for the API
+    /// server: it is written after this time. What is lost when the process ends meanwhile
+    /// somebody else has to tell.
+    pub fn tell_later(&self, news: News, turn: u32, pause: Duration) {
+        let letter = Letter {
+            news,
+            turn,
+            at: Timestamp::now(),
+            pause,
+        };
+        if let Err(error) = self.sender.try_send(letter) {
             (self.lost.0)();
             warn!(reason = "EventDropped", error = %error, "Event is not written");
         }
@@ -158,11 +172,16 @@ impl Inbox {
             let letter = receiver.recv().await?;
             Some((letter, receiver))
         });
+        // Whoever waits takes nobody's place.
+        let writers = Semaphore::new(manner.writers);
+        let write = async |letter: Letter| {
+            sleep(letter.pause).await;
+            let _place = writers.acquire().await;
+            let event = event(&letter, &manner, &instance);
+            publish(&client, event, &lost).await;
+        };
         let work = async {
-            let written = letters.for_each_concurrent(manner.writers, |letter| {
-                let event = event(&letter, &manner, &instance);
-                publish(&client, event, &lost)
-            });
+            let written = letters.for_each_concurrent(manner.queue, &write);
             written.await;
             // Nobody is left who could tell something.
             pending::<()>().await;
@@ -202,7 +221,7 @@ async fn publish(client: &Client, event: Event, lost: &Lost) {
 }
 
 fn event(letter: &Letter, manner: &Manner, instance: &str) -> Event {
-    let Letter { news, turn, at } = letter;
+    let Letter { news, turn, at, .. } = letter;
     let about = &news.about;
     let name = about.name.as_deref().unwrap_or_default();
     let mark = mark(&story(news, *turn, manner.sameness));

@@ -134,11 +134,11 @@ async fn forgotten(cluster: &Cluster) -> Result<()> {
     let label = format!("{LABEL}-");
     done(cluster.kubectl().args(["label", "nodes", "--all", &label]))?;
     let path = |of: &str| json!({ "op": "remove", "path": format!("/status/{of}/tke.cloud.tencent.com~1eni-ip") });
-    let patch = json!([path("capacity"), path("allocatable")]).to_string();
+    let removal = json!([path("capacity"), path("allocatable")]).to_string();
     for node in &listed {
         let mut kubectl = cluster.kubectl();
         kubectl.args(["patch", "node", &node.name_any(), "--subresource=status"]);
-        done(kubectl.args(["--type=json", "--patch", &patch]))?;
+        done(kubectl.args(["--type=json", "--patch", &removal]))?;
     }
     wait::until("nodes are as they were", LIMIT, async || {
         let listed = nodes.list(&ListParams::default()).await?.items;

@@ -51,7 +51,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// With many addresses a round takes its time. Then it rests for some times as long, up to
 /// this: what happens meanwhile is taken in at once, and others have work to do, too.
-const REST: Duration = Duration::from_millis(50);
+const REST: Duration = Duration::from_millis(25);
 
 /// How many times as long.
 const CALM: u32 = 3;

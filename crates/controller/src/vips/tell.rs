@@ -27,6 +27,10 @@ use crate::{
 /// lived to tell it, and if it has, the name of the Event is taken.
 const RECENT: Duration = Duration::from_mins(10);
 
+/// How long it can wait to tell a move: with a node hundreds of addresses may move, each by a
+/// write to the same server. Whoever leads next tells what this process has not told.
+const CALM: Duration = Duration::from_secs(2);
+
 /// Of so many problems it is remembered that they were told.
 const MOST_REMEMBERED: usize = 20_000;
 
@@ -184,7 +188,7 @@ impl Teller {
         let count = seen.moves.to_string();
         let uid = vip.metadata.uid.as_deref().unwrap_or_default();
         let turn = turn(&[uid, &count, &last.to]);
-        self.tell(reference(vip), false, reason, "Move", note.clone(), turn);
+        self.tell_move(reference(vip), reason, note.clone(), turn);
         let holders = [before.and_then(|it| it.holder), seen.holder];
         for pod in BTreeSet::from([&last.from, &last.to]) {
             if pod.is_empty() {
@@ -225,7 +229,7 @@ impl Teller {
                 uid: Some(uid),
                 ..ObjectReference::default()
             };
-            self.tell(about, false, reason, "Move", note, turn);
+            self.tell_move(about, reason, note, turn);
         }
     }
 
@@ -239,6 +243,17 @@ impl Teller {
         }
         lock(&self.moves).retain(|id, _| ids.contains(id));
         self.metrics.vips().states(states);
+    }
+
+    fn tell_move(&self, about: ObjectReference, reason: &'static str, note: String, turn: u32) {
+        let news = News {
+            about,
+            warning: false,
+            reason,
+            action: "Move",
+            note,
+        };
+        self.events.tell_later(news, turn, CALM);
     }
 
     fn tell(

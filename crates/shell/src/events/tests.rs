@@ -37,6 +37,7 @@ fn letter(news: News, turn: u32) -> Letter {
         news,
         turn,
         at: Timestamp::UNIX_EPOCH,
+        pause: Duration::ZERO,
     }
 }
 

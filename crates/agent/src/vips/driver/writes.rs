@@ -17,7 +17,7 @@ use crate::vips::answer::{self, Edit};
 
 /// How many registers are written at once. The renewal of the lease, which cannot wait, goes
 /// to the same server.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 5;
 
 /// What the keeper wants to be written.
 #[derive(Debug)]
