@@ -27,6 +27,7 @@ use crate::http::{get, pod_ip};
 
 mod gates;
 mod load;
+mod readme;
 mod release;
 
 use load::{Author, Busy, Visitors};

@@ -27,7 +27,14 @@ async fn no_scheduler_is_configured_and_the_documented_deployment_runs_with_addr
 {
     let cluster = BARE.alone().await;
     cluster.schedule_with_extender(false).await?;
-    let release = Release::install(&cluster, &["controller.scheduling=gates"])?;
+    let (release, told_at_last) = Release::by_readme(&cluster)?;
+    // The sample has its addresses when the last command is done.
+    assert_eq!(
+        told_at_last.matches("  10.200.0.1").count(),
+        3,
+        "{told_at_last}"
+    );
+    sample_goes(&cluster)?;
     let namespace = TestNamespace::create(&cluster, "gated").await?;
     trusted(&namespace).await?;
 
@@ -82,6 +89,18 @@ async fn no_scheduler_is_configured_and_the_documented_deployment_runs_with_addr
     release.remove().await?;
     forgotten(&cluster).await?;
     cluster.schedule_with_extender(true).await
+}
+
+/// Takes the sample of the README away, with the addresses that it would keep.
+fn sample_goes(cluster: &Cluster) -> Result<()> {
+    for words in [
+        &["delete", "deployment", "nginx-deployment"][..],
+        &["wait", "pod", "--all", "--for=delete", "--timeout=90s"],
+        &["delete", "floatingips.galaxy.k8s.io", "--all"],
+    ] {
+        done(cluster.kubectl().args(words))?;
+    }
+    Ok(())
 }
 
 /// The addresses of the sample, when its records say where its pods run, which is told after

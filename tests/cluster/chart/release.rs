@@ -1,7 +1,9 @@
 //! The release of a test: floe by chart, with values for the testbed.
 
+use std::env;
 use std::fs::File;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -13,7 +15,11 @@ use floe_testbed::floe::{self, agent};
 use floe_testbed::helm;
 use serde_json::json;
 
+use super::{REPOSITORY, readme};
 use crate::LIMIT;
+
+/// Where the values are.
+const VALUES: &str = "floe-values.yaml";
 
 /// Kinds of which the chart has objects.
 const KINDS: &str = "deployments,daemonsets,services,serviceaccounts,secrets,configmaps,roles,\
@@ -40,7 +46,7 @@ impl<'a> Release<'a> {
         let folder = tempfile::tempdir()?;
         let published = Build::current().publish(cluster)?;
         serde_json::to_writer(
-            File::create(folder.path().join("values"))?,
+            File::create(folder.path().join(VALUES))?,
             &values(&published),
         )?;
         floe::apply_definitions(cluster)?;
@@ -52,6 +58,36 @@ impl<'a> Release<'a> {
         };
         done(&mut release.command("install", settings)?)?;
         Ok(release)
+    }
+
+    /// The commands of the README, with the sample that they begin with. Returns what the last
+    /// one has printed, too.
+    pub fn by_readme(cluster: &'a Cluster) -> Result<(Self, String)> {
+        let before = owned(cluster)?;
+        ensure!(before.is_empty(), "there is something of floe: {before}");
+        let folder = tempfile::tempdir()?;
+        let commands = readme::commands(&Build::current().publish(cluster)?)?;
+        // As in a checkout, which the commands write into.
+        symlink(
+            Path::new(REPOSITORY).join("deploy"),
+            folder.path().join("deploy"),
+        )?;
+        let release = Self {
+            cluster,
+            folder,
+            is_there: true,
+        };
+        let kubectl = cluster.kubectl();
+        let programs = [Path::new(kubectl.get_program()), &helm::ensure()?].map(Path::parent);
+        let mut path: Vec<PathBuf> = programs.into_iter().flatten().map(Into::into).collect();
+        path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+        let mut bash = Command::new("timeout");
+        bash.args(["240", "bash", "-euc", &commands])
+            .current_dir(release.folder.path())
+            .env("KUBECONFIG", cluster.paths().kubeconfig())
+            .env("PATH", env::join_paths(path)?);
+        let told = done(&mut bash)?;
+        Ok((release, told))
     }
 
     /// Installs it anew over itself, and waits until Helm is content.
@@ -74,7 +110,7 @@ impl<'a> Release<'a> {
     /// Pods with addresses are gone already; then goes what is on nodes, then the rest.
     pub async fn remove(mut self) -> Result<()> {
         let cluster = self.cluster;
-        self.upgrade(&["agent.remove=true"])?;
+        self.upgrade(&["agent.remove=true", "agent.maxUnavailable=100%"])?;
         // Helm is content when as many are ready as may be away.
         agent::wait_until_ready(cluster)?;
         for node in ["node-1", "node-2", "node-3"] {
@@ -105,7 +141,7 @@ impl<'a> Release<'a> {
         let mut helm = helm(self.cluster)?;
         helm.args([verb, chart::RELEASE, text(&chart::folder())?])
             .args(["--wait", "--timeout=180s", "--values"])
-            .arg(self.folder.path().join("values"));
+            .arg(self.folder.path().join(VALUES));
         for setting in settings {
             helm.args(["--set", setting]);
         }
