@@ -269,9 +269,12 @@ async fn a_first_holder_is_told_though_it_is_no_move() {
         });
         pass(1).await;
     }
-    let told = |reason: &str| {
+    let told = |scene: &Scene, reason: &str| {
         let event = format!("VirtualIP web {reason}");
         scene.events().iter().filter(|it| **it == event).count()
     };
-    assert_eq!((told("FirstHolder"), told("PodDeleted")), (2, 1));
+    let all = (2, 1);
+    scene
+        .until(|it| (told(it, "FirstHolder"), told(it, "PodDeleted")) == all)
+        .await;
 }
