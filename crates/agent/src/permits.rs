@@ -25,7 +25,10 @@ use kube::{
     Api, Client,
     runtime::watcher::{self, Event},
 };
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::timeout,
+};
 
 use crate::{apiserver::is_missing, pods::Pod};
 
@@ -35,6 +38,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait for the cloud to bring an address here. The runtime tries again
 /// afterwards, but only after a while.
 const ASSIGNED: Duration = Duration::from_secs(10);
+
+/// How many may wait for that at once; more are refused, and come again. Whoever waits has one
+/// of the places in which all calls of the runtime are worked on.
+const WAITING: usize = 16;
 
 /// Who holds an address, as its record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +78,7 @@ pub struct Records {
     changes: Arc<watch::Sender<u64>>,
     /// How often everything that was known had to be forgotten.
     doubts: Arc<watch::Sender<u64>>,
+    waiting: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -139,6 +147,7 @@ impl Records {
             lists: Arc::default(),
             changes: Arc::default(),
             doubts: Arc::default(),
+            waiting: Arc::new(Semaphore::new(WAITING)),
         }
     }
 
@@ -213,11 +222,15 @@ impl Records {
         if !matches!(permitted, Err(PermitError::NotAssigned(_))) {
             return permitted;
         }
+        let Ok(_place) = self.waiting.try_acquire() else {
+            return permitted;
+        };
         let ip = claimed.ip.addr();
         let brought = async {
             while changes.changed().await.is_ok() {
                 // It comes into the watch with its node, which is before the cloud is told.
-                if self.cached(ip).is_some_and(|it| !it.assigning) {
+                let cached = self.cached(ip);
+                if cached.is_some_and(|it| it.permits(claimed, pod).is_ok()) {
                     break;
                 }
             }

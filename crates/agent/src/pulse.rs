@@ -93,14 +93,17 @@ async fn look(
         });
     };
     loop {
+        let mut is_listed = false;
         let enter = |event: Event<PartialObjectMeta<Node>>| match event {
-            Event::Apply(it) | Event::InitApply(it) if it.name_any() == node => tell(given_to(&it)),
+            Event::Init => is_listed = false,
+            Event::Apply(it) | Event::InitApply(it) if it.name_any() == node => {
+                is_listed = true;
+                tell(given_to(&it));
+            }
             Event::Delete(it) if it.name_any() == node => tell(None),
-            Event::Apply(_)
-            | Event::InitApply(_)
-            | Event::Delete(_)
-            | Event::Init
-            | Event::InitDone => {}
+            // It went while nobody looked.
+            Event::InitDone if !is_listed => tell(None),
+            Event::Apply(_) | Event::InitApply(_) | Event::Delete(_) | Event::InitDone => {}
         };
         tokio::select! {
             () = follow(own.clone(), config.clone(), "the own node", enter) => return,

@@ -53,7 +53,8 @@ pub const LIMITS: Limits = Limits {
 };
 
 /// How long a replica that ends goes on answering. A call that gets no answer is an object
-/// refused, and it takes the API server's host a moment to know of the end.
+/// refused, and it takes the API server's host a moment to know of the end. In a large
+/// cluster the moment may be longer; then whoever made the object makes it again.
 pub const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Who answers.

@@ -63,7 +63,7 @@ pub struct Manner {
     pub reporter: &'static str,
     /// What it does not tell twice.
     pub sameness: Sameness,
-    /// How many Events may wait to be written.
+    /// How many Events may wait to be written, and how many more until it is their time.
     pub queue: usize,
     /// How many Events are written at once. One that is tried again holds up its own
     /// place only.

@@ -182,6 +182,14 @@ impl Upgrade {
     }
 }
 
+impl Drop for Upgrade {
+    fn drop(&mut self) {
+        // It has ended, unless the test has failed; then nobody else could change the release.
+        let _ = self.helm.kill();
+        let _ = self.helm.wait();
+    }
+}
+
 fn helm(cluster: &Cluster) -> Result<Command> {
     let mut helm = Command::new(helm::ensure()?);
     helm.env("KUBECONFIG", cluster.paths().kubeconfig())

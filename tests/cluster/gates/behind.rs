@@ -122,7 +122,11 @@ async fn while_no_floe_runs_only_pods_that_ask_wait_at_the_gate_or_are_refused()
     namespace.ready_pods("app=plain", 1, LIMIT).await?;
     // Without the webhook, a pod that brings its gate along waits there.
     drop(webhook);
-    namespace.apply(&pod("gated", Some(RACK)).to_string())?;
+    let gated = pod("gated", Some(RACK)).to_string();
+    wait::until("nobody asks the webhook any more", LIMIT, async || {
+        namespace.apply(&gated).map(Some)
+    })
+    .await?;
     ensure!(is_gated(&namespace.api::<Pod>().get("gated").await?));
 
     floe::scale(&cluster, 2)?;

@@ -1,6 +1,6 @@
 //! All parts together, on a node that starts containers: the webhook brings a pod to its
 //! gate, floe gives it an address, a plain scheduler binds it, galaxy's cloud provider is told
-//! where it runs, and its agent waits for that.
+//! where it runs, and its agent refuses its network until that is done.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;

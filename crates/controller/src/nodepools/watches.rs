@@ -78,9 +78,18 @@ struct Table<T> {
 struct Rows<T> {
     census: Census<T>,
     /// Those that have left, and nobody knows yet what has become of them.
-    leaving: BTreeSet<Key>,
+    leaving: BTreeMap<Key, Leaving>,
     listed: Option<BTreeSet<Key>>,
     complete: bool,
+}
+
+/// What is known of somebody who has left.
+#[derive(Default)]
+struct Leaving {
+    /// How often it was asked what has become of them. Only the last answer counts.
+    questions: u32,
+    /// Whether the watch has seen them since.
+    has_returned: bool,
 }
 
 impl Watches {
@@ -165,7 +174,7 @@ impl<T> Default for Table<T> {
     fn default() -> Self {
         let rows = Rows {
             census: Census::default(),
-            leaving: BTreeSet::new(),
+            leaving: BTreeMap::new(),
             listed: None,
             complete: false,
         };
@@ -192,7 +201,9 @@ impl<T: Entry> Table<T> {
                     if let Some(listed) = &mut rows.listed {
                         listed.insert(key.clone());
                     }
-                    rows.leaving.remove(&key);
+                    if let Some(leaving) = rows.leaving.get_mut(&key) {
+                        leaving.has_returned = true;
+                    }
                     (rows.put(key, view(object)), Vec::new())
                 }
                 Event::InitDone => {
@@ -205,7 +216,13 @@ impl<T: Entry> Table<T> {
                 Event::Delete(object) => (false, vec![key_of(object.meta())]),
             }
         };
-        self.lock().leaving.extend(left.iter().cloned());
+        let mut rows = self.lock();
+        for key in &left {
+            let leaving = rows.leaving.entry(key.clone()).or_default();
+            leaving.questions += 1;
+            leaving.has_returned = false;
+        }
+        drop(rows);
         if changed {
             self.tell();
         }
@@ -217,7 +234,16 @@ impl<T: Entry> Table<T> {
     fn settle(&self, key: &Key, now: Option<T>) {
         let changed = {
             let mut rows = self.lock();
-            if !rows.leaving.remove(key) {
+            let Some(leaving) = rows.leaving.get_mut(key) else {
+                return;
+            };
+            leaving.questions -= 1;
+            if leaving.questions > 0 {
+                return;
+            }
+            let has_returned = leaving.has_returned;
+            rows.leaving.remove(key);
+            if has_returned {
                 return;
             }
             match now {

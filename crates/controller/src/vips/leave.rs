@@ -29,6 +29,9 @@ impl Steward {
     ) -> Result<Left, TendError> {
         let mut left = Left::Nothing;
         self.releases.only(id, &grant.surplus);
+        if !grant.surplus.is_empty() && self.has_ghost(id) {
+            return Ok(Left::Later);
+        }
         for &ip in &grant.surplus {
             let release = self.releases.of_one(id, ip, vip, &self.server).await?;
             if release == Release::NotYet {
@@ -68,6 +71,9 @@ impl Steward {
             Release::Done if is_held(&current) => return Ok(Left::Later),
             Release::Done => {}
         }
+        if self.has_ghost(id) {
+            return Ok(Left::Later);
+        }
         // Whoever has an old view of the register is refused here, before anything is freed.
         self.server.enter(id, &current, Value::Null).await?;
         self.free(id, |_| true).await?;
@@ -81,6 +87,16 @@ impl Steward {
             name, "a VirtualIP is gone and its addresses are free"
         );
         Ok(Left::Nothing)
+    }
+
+    /// Whether an object of this name went without letting go of its addresses, and its holder
+    /// may still speak for them. Their records have the name of this one, which must not free
+    /// them: nothing else keeps others from these addresses.
+    fn has_ghost(&self, id: &VipId) -> bool {
+        let name = format!("{}/{}", id.namespace, id.name);
+        let lost = self.vips.lost();
+        let mut of_this_name = lost.values().filter(|it| it.vip == name);
+        of_this_name.any(|it| it.holder.is_some())
     }
 
     async fn free(&self, id: &VipId, which: impl Fn(&Record) -> bool) -> Result<(), WriteError> {

@@ -172,6 +172,24 @@ async fn news_that_was_told_is_not_told_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn news_that_can_wait_lets_all_others_go_before() {
+    let server = Server::default();
+    let (events, inbox) = channel(MANNER, || {});
+    let (_stopper, stop) = stop::channel();
+    tokio::spawn(inbox.write(server.client(), "pod".into(), stop));
+    let hour = Duration::from_hours(1);
+    // More than are ever written at once: they take nobody's place.
+    for turn in 0..u32::try_from(MANNER.writers).unwrap() + 1 {
+        events.tell_later(news("7", "Moved"), turn + 1, hour);
+    }
+    events.tell(news("7", "Refused"));
+    tokio::time::sleep(hour / 2).await;
+    assert_eq!(reasons(&server), ["Refused"]);
+    tokio::time::sleep(hour).await;
+    assert_eq!(reasons(&server).len(), 2 + MANNER.writers);
+}
+
+#[tokio::test(start_paused = true)]
 async fn news_is_tried_a_few_times_and_then_dropped() {
     let server = Server::default();
     server.state().refuse_writes = Some(500);

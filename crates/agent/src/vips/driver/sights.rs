@@ -73,7 +73,7 @@ impl Driver {
     /// Takes in how a write of a register went.
     fn wrote(&mut self, register: &str, ids: Vec<VipId>, outcome: Written<Box<VirtualIPRegister>>) {
         let now = self.clock.now();
-        let unsent = self.writes.done(register);
+        let rest = self.writes.done(register);
         match outcome {
             Written::Done(object) => {
                 self.teller.owe(&ids);
@@ -94,7 +94,8 @@ impl Driver {
             Written::Refused => self.not_written(ids, &VipAnswer::Conflict),
             Written::Unknown => self.not_written(ids, &VipAnswer::Unknown),
         }
-        self.not_written(unsent, &VipAnswer::Unsent);
+        self.not_written(rest.outdated, &VipAnswer::Conflict);
+        self.not_written(rest.unsent, &VipAnswer::Unsent);
     }
 
     /// Takes in what was read of a register.

@@ -28,11 +28,19 @@ pub(super) struct Wish {
     pub change: Change,
 }
 
+/// The objects of a register that is written, whose changes are not part of it.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    /// Those that were judged on another version than is known.
+    pub outdated: Vec<VipId>,
+    /// Those that came too late, or whose register had to wait for others.
+    pub unsent: Vec<VipId>,
+}
+
 /// Which registers are written, and whose changes were not sent.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
-    /// The registers, and the objects whose changes came while theirs was written.
-    under_way: BTreeMap<String, Vec<VipId>>,
+    under_way: BTreeMap<String, Rest>,
     /// The objects whose register had to wait for others.
     waiting: Vec<VipId>,
 }
@@ -45,10 +53,10 @@ impl Writes {
 
     /// Takes in that a register was written, or not. Returns the objects whose changes were
     /// never sent, and can be by now.
-    pub fn done(&mut self, register: &str) -> Vec<VipId> {
-        let mut unsent = self.under_way.remove(register).unwrap_or_default();
-        unsent.append(&mut self.waiting);
-        unsent
+    pub fn done(&mut self, register: &str) -> Rest {
+        let mut rest = self.under_way.remove(register).unwrap_or_default();
+        rest.unsent.append(&mut self.waiting);
+        rest
     }
 }
 
@@ -71,8 +79,8 @@ impl Driver {
         let ids = |wishes: Vec<Wish>| wishes.into_iter().map(|it| it.id);
         let writes = &mut self.writes;
         let is_full = writes.under_way.len() >= AT_ONCE;
-        if let Some(unsent) = writes.under_way.get_mut(&register) {
-            unsent.extend(ids(wishes));
+        if let Some(rest) = writes.under_way.get_mut(&register) {
+            rest.unsent.extend(ids(wishes));
             return;
         }
         if is_full {
@@ -82,7 +90,7 @@ impl Driver {
         let known = self.books.register(&register);
         let version = known.and_then(|it| it.metadata.resource_version.clone());
         let mut edits = Vec::new();
-        let mut unsent = Vec::new();
+        let mut rest = Rest::default();
         for Wish {
             id,
             expected,
@@ -95,10 +103,10 @@ impl Driver {
                     change,
                 }),
                 // Of another version than the keeper knows nothing can be written.
-                _ => unsent.push(id),
+                _ => rest.outdated.push(id),
             }
         }
-        self.writes.under_way.insert(register.clone(), unsent);
+        self.writes.under_way.insert(register.clone(), rest);
         let calls = self.calls.clone();
         let version = version.unwrap_or_default();
         self.fly(answer::write(calls, register, version, edits));

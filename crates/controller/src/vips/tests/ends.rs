@@ -174,6 +174,32 @@ async fn the_same_when_its_predecessor_was_to_go_and_lost_its_finalizer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_is_made_anew_frees_nothing_that_its_predecessors_holder_may_speak_for() {
+    // It goes again, or wants another address: either way it is not its own to give.
+    for goes in [true, false] {
+        let scene = scene(|_| ()).await;
+        deleting(&scene, 4).await;
+        scene.server.delete(VIPS, "web");
+        let mut again = vip("web", &web());
+        again["metadata"]["uid"] = json!("f-again");
+        scene.server.put(VIPS, again);
+        scene
+            .until(|it| it.accepted("shop", "web") == "False AddressStillHeld")
+            .await;
+        let mut again = scene.vip("web");
+        if goes {
+            again["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        } else {
+            again["spec"]["addresses"] = json!(["10.0.70.21"]);
+        }
+        scene.server.put(VIPS, again);
+        pass(300).await;
+        assert_eq!(scene.key(IP), "vip__shop_web_", "it may go on by promises");
+        scene.until(|it| it.key(IP).is_empty()).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_address_that_an_object_loses_is_free_once_the_rest_has_moved() {
     let mut spec = web();
     spec["addresses"] = json!([IP, "10.0.70.21"]);

@@ -769,6 +769,18 @@ impl World {
 
     fn write(&mut self, node: usize, acts: Vec<Act>) {
         let birth = self.nodes[node].births;
+        // An agent that has enough under way sends nothing, and says so later.
+        if self.rough && self.dice.percent(5) {
+            let late = self.lag();
+            for act in acts {
+                if let Act::WriteVip { id, .. } = act {
+                    let answer = VipAnswer::Unsent;
+                    let event = Event::VipWritten { id, answer };
+                    self.at(late, Happening::Tell { node, birth, event });
+                }
+            }
+            return;
+        }
         let mut calls = Vec::new();
         for act in &acts {
             if let Act::WriteVip { id, .. } = act {
