@@ -1,6 +1,7 @@
 //! The rules as scripts of `nft`.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Display, Write},
     net::IpAddr,
 };
@@ -175,6 +176,17 @@ impl NodeRules {
     /// Makes the kernel's rules these, whatever they were, and leaves `alive` as it is:
     /// where there was none, nothing is served until somebody fills it.
     pub fn script(&self) -> String {
+        self.lines().to_string()
+    }
+
+    /// The same for a kernel that has the rules `earlier`, if they differ by elements of sets
+    /// alone: only those are in it. With a thousand addresses that is what a move takes. The
+    /// program refuses it where the kernel has something else.
+    pub fn script_since(&self, earlier: &Self) -> Option<String> {
+        self.lines().since(&earlier.lines())
+    }
+
+    fn lines(&self) -> Script {
         let mut script = Script::default();
         script.table(TABLE, "type nf_proto; flags timeout;", &SETS);
         for (name, hook) in CHAINS {
@@ -192,7 +204,7 @@ impl NodeRules {
         if self.has_own() {
             self.leave_answers_to_others(&mut script);
         }
-        script.0
+        script
     }
 
     /// The sets `alive` of these rules. Whoever fills them puts all keys into them, with the
@@ -284,11 +296,87 @@ impl NodeRules {
 
 /// A script, line by line.
 #[derive(Default)]
-struct Script(String);
+struct Script(Vec<Line>);
+
+#[derive(PartialEq, Eq)]
+enum Line {
+    Plain(String),
+    /// What a set or map has, never nothing: the program refuses an empty list.
+    Elements {
+        table: &'static str,
+        set: String,
+        all: Vec<String>,
+    },
+}
+
+impl Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.0 {
+            match line {
+                Line::Plain(line) => writeln!(f, "{line}")?,
+                Line::Elements { table, set, all } => {
+                    writeln!(f, "add element {table} {set} {{ {} }}", all.join(", "))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Script {
+    /// What has to be done after another script, if elements alone are different.
+    fn since(&self, earlier: &Self) -> Option<String> {
+        if !self.plain().eq(earlier.plain()) {
+            return None;
+        }
+        let (before, after) = (earlier.elements_by_set(), self.elements_by_set());
+        let none = BTreeSet::new();
+        let sets: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        let (mut ended, mut begun) = (String::new(), String::new());
+        for place in sets {
+            let (table, set) = place;
+            let old = before.get(place).unwrap_or(&none);
+            let new = after.get(place).unwrap_or(&none);
+            // Networks are merged with their neighbours, so none of them can be taken out.
+            if old != new && set.starts_with("inside") {
+                return None;
+            }
+            for (script, verb, one, other) in [
+                (&mut ended, "delete", old, new),
+                (&mut begun, "add", new, old),
+            ] {
+                let all: Vec<&str> = one.difference(other).copied().collect();
+                if !all.is_empty() {
+                    let all = all.join(", ");
+                    writeln!(script, "{verb} element {table} {set} {{ {all} }}")
+                        .expect("a string takes all that is written to it");
+                }
+            }
+        }
+        // What is mapped to something else goes before it comes.
+        Some(ended + &begun)
+    }
+
+    fn plain(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|line| match line {
+            Line::Plain(line) => Some(line.as_str()),
+            Line::Elements { .. } => None,
+        })
+    }
+
+    fn elements_by_set(&self) -> BTreeMap<(&str, &str), BTreeSet<&str>> {
+        let lines = self.0.iter().filter_map(|line| match line {
+            Line::Plain(_) => None,
+            Line::Elements { table, set, all } => {
+                let all = all.iter().map(String::as_str).collect();
+                Some(((*table, set.as_str()), all))
+            }
+        });
+        lines.collect()
+    }
+
     fn line(&mut self, line: fmt::Arguments<'_>) {
-        writeln!(self.0, "{line}").expect("a string takes all that is written to it");
+        self.0.push(Line::Plain(line.to_string()));
     }
 
     /// A table with its sets, of which all but `alive` are empty then.
@@ -301,17 +389,17 @@ impl Script {
         }
     }
 
-    /// Adds elements to a set or map. The program refuses an empty list.
-    fn elements(&mut self, table: &str, set: &str, all: impl IntoIterator<Item: Display>) {
+    /// Adds elements to a set or map.
+    fn elements(&mut self, table: &'static str, set: &str, all: impl IntoIterator<Item: Display>) {
         let all: Vec<_> = all.into_iter().map(|it| it.to_string()).collect();
         if !all.is_empty() {
-            let all = all.join(", ");
-            self.line(format_args!("add element {table} {set} {{ {all} }}"));
+            let set = set.to_owned();
+            self.0.push(Line::Elements { table, set, all });
         }
     }
 
     /// Adds to the set of each family.
-    fn addresses(&mut self, table: &str, set: &str, all: impl IntoIterator<Item = IpAddr>) {
+    fn addresses(&mut self, table: &'static str, set: &str, all: impl IntoIterator<Item = IpAddr>) {
         let (v4, v6): (Vec<_>, Vec<_>) = all.into_iter().partition(IpAddr::is_ipv4);
         self.elements(table, &format!("{set}4"), v4);
         self.elements(table, &format!("{set}6"), v6);

@@ -56,6 +56,56 @@ fn no_script_touches_who_is_alive() {
 }
 
 #[test]
+fn a_move_among_a_thousand_is_a_script_of_its_own_elements() {
+    let rules = |moved: bool| {
+        let mut rules = NodeRules::default();
+        rules.add_uplink("eth0").unwrap();
+        rules.add_exit("eth0").unwrap();
+        for number in 0..1_000_u32 {
+            let vip = IpAddr::from(std::net::Ipv4Addr::from(0x0a00_0000 + number));
+            if number == 7 && moved {
+                rules.hold(vip, ip("10.244.1.2"), "veth1").unwrap();
+                rules.announce(vip);
+            } else {
+                rules.send_away(vip, ip("10.244.2.2")).unwrap();
+            }
+        }
+        rules
+    };
+    let (before, after) = (rules(false), rules(true));
+    let words = "\
+delete element inet floe-vip away4 { 10.0.0.7 : 10.244.2.2 }
+add element inet floe-vip hairpin { \"veth1\" . \"veth1\" }
+add element inet floe-vip held4 { 10.0.0.7 : 10.244.1.2 }
+add element inet floe-vip here4 { 10.0.0.7 }
+add element netdev floe-vip announced4 { 10.0.0.7 }
+";
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let script = after.script_since(&before).unwrap();
+    let (mut found, mut wanted) = (lines(&script), lines(words));
+    found[1..].sort();
+    wanted[1..].sort();
+    assert_eq!(found, wanted);
+    assert_eq!(after.script_since(&after).unwrap(), "");
+    // There and back again.
+    let back = before.script_since(&after).unwrap();
+    assert_eq!(back.matches("delete element").count(), 4);
+    assert_eq!(back.matches("add element").count(), 1);
+}
+
+#[test]
+fn what_is_more_than_elements_is_told_as_a_whole() {
+    let one = full();
+    let mut other = full();
+    other.add_exit("eth7").unwrap();
+    assert_eq!(other.script_since(&one), None);
+    assert_eq!(one.script_since(&other), None);
+    let mut other = full();
+    other.add_inside("10.99.0.0/16".parse().unwrap());
+    assert_eq!(other.script_since(&one), None);
+}
+
+#[test]
 fn a_removal_works_also_when_there_is_nothing() {
     let [first, second, third] = removal();
     assert_eq!(

@@ -58,6 +58,8 @@ pub struct Tables {
     alive: bool,
     /// The last rules that were told.
     rules: Option<NodeRules>,
+    /// Whether it has them for sure, as far as nobody else changes them.
+    is_sure: bool,
     /// What the kernel has said that it has; nothing before it was told something, and
     /// after it was told something else, until it is [noted](Tables::note).
     listed: Option<Vec<Option<String>>>,
@@ -77,6 +79,7 @@ impl Default for Tables {
             // An earlier process may have left something.
             alive: true,
             rules: None,
+            is_sure: false,
             listed: None,
             is_faulty: false,
             fault: None,
@@ -157,8 +160,23 @@ impl Tables {
             let listed = self.nft.list(TABLE)?.unwrap_or_default();
             self.stale.extend(changed(&targets_in(&listed), rules));
         }
-        self.nft.apply(&rules.script())?;
-        if let Some(earlier) = &self.rules {
+        let earlier = self.rules.as_ref();
+        let changes = earlier.filter(|_| self.is_sure);
+        let changes = changes.and_then(|it| rules.script_since(it));
+        match changes.map(|it| self.nft.apply(&it)) {
+            Some(Ok(())) => {}
+            // Somebody has changed them: then all are told anew.
+            Some(Err(NftError::Refused(_))) | None => {
+                self.is_sure = false;
+                self.nft.apply(&rules.script())?;
+            }
+            Some(Err(error)) => {
+                self.is_sure = false;
+                return Err(error);
+            }
+        }
+        self.is_sure = true;
+        if let Some(earlier) = earlier {
             self.stale.extend(rules.changed_since(earlier));
         }
         self.rules = Some(rules.clone());
@@ -190,11 +208,13 @@ impl Tables {
     }
 
     /// Whether the kernel has something else than what it was told.
-    pub fn has_changed(&self) -> Result<bool, NftError> {
-        match &self.listed {
-            Some(listed) => Ok(self.list(self.nft.list(TABLE)?)? != *listed),
-            None => Ok(self.is_faulty),
-        }
+    pub fn has_changed(&mut self) -> Result<bool, NftError> {
+        let changed = match &self.listed {
+            Some(listed) => self.list(self.nft.list(TABLE)?)? != *listed,
+            None => self.is_faulty,
+        };
+        self.is_sure &= !changed;
+        Ok(changed)
     }
 
     fn remove(&mut self) -> Result<(), NftError> {
