@@ -78,7 +78,8 @@ impl<'a> Release<'a> {
             is_there: true,
         };
         let kubectl = cluster.kubectl();
-        let programs = [Path::new(kubectl.get_program()), &helm::ensure()?].map(Path::parent);
+        let helm = helm::ensure()?;
+        let programs = [Path::new(kubectl.get_program()), &helm].map(Path::parent);
         let mut path: Vec<PathBuf> = programs.into_iter().flatten().map(Into::into).collect();
         path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
         let mut bash = Command::new("timeout");

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, ensure};
 use floe_testbed::cluster::namespace::{TestNamespace, is_ready};
+use floe_testbed::cluster::wait;
 use floe_testbed::floe;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;

@@ -179,7 +179,7 @@ async fn news_that_can_wait_lets_all_others_go_before() {
     tokio::spawn(inbox.write(server.client(), "pod".into(), stop));
     let hour = Duration::from_hours(1);
     // More than are ever written at once: they take nobody's place.
-    for turn in 0..u32::try_from(MANNER.writers).unwrap() + 1 {
+    for turn in 0..=u32::try_from(MANNER.writers).unwrap() {
         events.tell_later(news("7", "Moved"), turn + 1, hour);
     }
     events.tell(news("7", "Refused"));
