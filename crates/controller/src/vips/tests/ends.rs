@@ -195,6 +195,7 @@ async fn an_object_that_is_made_anew_frees_nothing_that_its_predecessors_holder_
         scene.server.put(VIPS, again);
         pass(300).await;
         assert_eq!(scene.key(IP), "vip__shop_web_", "it may go on by promises");
+        pass(100).await;
         scene.until(|it| it.key(IP).is_empty()).await;
     }
 }
