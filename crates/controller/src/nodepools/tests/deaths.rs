@@ -160,8 +160,8 @@ async fn an_agent_that_holds_nothing_says_nothing_and_is_no_witness() {
     assert_eq!(scene.cloud.count("assign"), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_only_node_with_an_address_is_missed_by_its_own_lease_and_that_of_its_kubelet() {
+/// The only node with an address, after it and its kubelet were heard for so many seconds.
+async fn heard_for(seconds: u64) -> Scene {
     let mut scene = two_nodes();
     scene
         .server
@@ -170,11 +170,17 @@ async fn the_only_node_with_an_address_is_missed_by_its_own_lease_and_that_of_it
     live(&scene, 3, "n1");
     scene.start();
     scene.until(|it| it.ip("p", A) == "active n1").await;
-    for second in 1..=60 {
+    for second in 1..=seconds {
         renew(&scene, second, &[], &["n1", "n2"]);
         live(&scene, second, "n1");
         pass(1).await;
     }
+    scene
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_node_with_an_address_is_missed_by_its_own_lease_and_that_of_its_kubelet() {
+    let scene = heard_for(60).await;
     assert_eq!(scene.ip("p", A), "active n1");
     // Nobody is suspicious who renews in time.
     assert_eq!(scene.server.count(&Method::GET, "kube-node-lease"), 0);
@@ -193,19 +199,7 @@ async fn the_only_node_with_an_address_is_missed_by_its_own_lease_and_that_of_it
 
 #[tokio::test(start_paused = true)]
 async fn the_only_node_with_an_address_keeps_it_when_no_kubelet_is_heard_at_all() {
-    let mut scene = two_nodes();
-    scene
-        .server
-        .put(POOLS, pool_with("p", json!({ "ips": [A] })));
-    renew(&scene, 0, &[], &["n1", "n2"]);
-    live(&scene, 3, "n1");
-    scene.start();
-    scene.until(|it| it.ip("p", A) == "active n1").await;
-    for second in 1..=20 {
-        renew(&scene, second, &[], &["n1", "n2"]);
-        live(&scene, second, "n1");
-        pass(1).await;
-    }
+    let scene = heard_for(20).await;
     pass(60).await;
     assert!(scene.server.count(&Method::GET, "kube-node-lease/leases?") > 0);
     assert_eq!(scene.ip("p", A), "active n1");

@@ -17,6 +17,17 @@ async fn deleting(scene: &Scene, term: i64) {
     );
 }
 
+/// It goes without floe's leave, and is made anew, which gets it nothing.
+async fn remade(scene: &Scene) {
+    scene.server.delete(VIPS, "web");
+    let mut again = vip("web", &web());
+    again["metadata"]["uid"] = json!("f-again");
+    scene.server.put(VIPS, again);
+    scene
+        .until(|it| it.accepted("shop", "web") == "False AddressStillHeld")
+        .await;
+}
+
 async fn scene(prepare: impl FnOnce(&floe_shell::mock::Server)) -> Scene {
     Scene::start(|server| {
         server.put(PODS, pod("a", "n1", "True"));
@@ -134,14 +145,7 @@ async fn an_object_that_is_made_anew_gets_nothing_that_its_predecessors_holder_m
     let scene = scene(|_| ()).await;
     scene.until(|it| it.candidates("web") == ["a"]).await;
     scene.set_status("web", |status| status["holder"] = holding("a", "n1", 4));
-    // It goes without floe's leave.
-    scene.server.delete(VIPS, "web");
-    let mut again = vip("web", &web());
-    again["metadata"]["uid"] = json!("f-again");
-    scene.server.put(VIPS, again);
-    scene
-        .until(|it| it.accepted("shop", "web") == "False AddressStillHeld")
-        .await;
+    remade(&scene).await;
     pass(300).await;
     assert_eq!(scene.entry("web"), json!(null), "it may go on by promises");
     pass(100).await;
@@ -155,13 +159,7 @@ async fn an_object_that_is_made_anew_gets_nothing_that_its_predecessors_holder_m
 async fn the_same_when_its_predecessor_was_to_go_and_lost_its_finalizer() {
     let scene = scene(|_| ()).await;
     deleting(&scene, 4).await;
-    scene.server.delete(VIPS, "web");
-    let mut again = vip("web", &web());
-    again["metadata"]["uid"] = json!("f-again");
-    scene.server.put(VIPS, again);
-    scene
-        .until(|it| it.accepted("shop", "web") == "False AddressStillHeld")
-        .await;
+    remade(&scene).await;
     pass(300).await;
     assert_eq!(scene.entry("web"), json!(null), "it may go on by promises");
     // An address that nobody has had is no matter of that.
@@ -179,13 +177,7 @@ async fn an_object_that_is_made_anew_frees_nothing_that_its_predecessors_holder_
     for goes in [true, false] {
         let scene = scene(|_| ()).await;
         deleting(&scene, 4).await;
-        scene.server.delete(VIPS, "web");
-        let mut again = vip("web", &web());
-        again["metadata"]["uid"] = json!("f-again");
-        scene.server.put(VIPS, again);
-        scene
-            .until(|it| it.accepted("shop", "web") == "False AddressStillHeld")
-            .await;
+        remade(&scene).await;
         let mut again = scene.vip("web");
         if goes {
             again["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
