@@ -135,6 +135,8 @@ impl Scene {
             let group = size.kind_of_node(node) % self.groups.len();
             for (ready, times) in [(false, &mut lost), (true, &mut again)] {
                 self.now += Duration::from_mins(1);
+                // Lists that have become due meanwhile are not the node's doing.
+                self.settle(group);
                 let start = Turn::now();
                 self.groups[group].enter(size, node, ready);
                 let calls = self.groups[group].decide(&self.dead, self.now);

@@ -93,6 +93,8 @@ pub struct Pool {
     stirred: bool,
     /// The conclusions of everything that has happened are drawn.
     is_concluded: bool,
+    /// By the last plan there is no address that a node could get.
+    is_spent: bool,
     next: Option<Timestamp>,
 }
 
@@ -117,6 +119,7 @@ impl Pool {
             steps: 0,
             stirred: true,
             is_concluded: false,
+            is_spent: false,
             next: None,
             spec,
             memory,
@@ -181,7 +184,6 @@ impl Pool {
         if known.as_deref() == seen.as_ref() {
             return;
         }
-        self.stirred = true;
         let fits = |it: &Seen| it.unfit.is_none();
         let fitted = known.as_deref().is_some_and(fits);
         match &seen {
@@ -201,10 +203,12 @@ impl Pool {
                 nodes.remove(server);
             }
         }
-        // Of the many pools that select a node, few have an address there.
-        if is_first || !self.is_concluded || self.has_to_do_with(server) {
+        // Of the many pools that select a node, few have an address there, or one for it.
+        let concerned = is_first || !self.is_concluded || self.has_to_do_with(server);
+        if concerned {
             self.refresh(now);
         }
+        self.stirred |= concerned || !self.is_spent;
     }
 
     /// What became of a call that [`Pool::poll`] gave out. The answer to somebody else's
@@ -234,8 +238,13 @@ impl Pool {
 
     /// The calls to begin now. Each is under way from now on, until it is answered.
     pub fn poll(&mut self, now: Timestamp) -> Vec<Call> {
+        let is_due = self.stirred || self.next.is_some_and(|at| at <= now);
+        if self.is_concluded && !is_due {
+            return Vec::new();
+        }
         let mut agenda = Agenda::new(now);
         self.stirred = false;
+        self.is_spent = false;
         if !self.is_concluded {
             self.refresh(now);
         }

@@ -41,11 +41,13 @@ impl Pool {
         if self.spec.capabilities.displaces && is_stray {
             return calls;
         }
+        self.is_spent = true;
         for family in [Family::V4, Family::V6] {
             let usable = self.usable(family, agenda);
             if usable.is_empty() {
                 continue;
             }
+            self.is_spent = false;
             let servers = self.to_serve(family, usable.len(), agenda);
             for ((_, ip), server) in usable.into_iter().zip(servers) {
                 if !self.has_cooled_off(agenda) {

@@ -14,6 +14,7 @@ fn conclusions_are_drawn_only_from_nodes_that_have_an_address() {
     assert_eq!(held.len(), 1);
     for unfit in [Some(Unfit::NodeNotReady), None] {
         desk.node("y", unfit);
+        assert_ne!(desk.pool.wake(desk.now), Some(desk.now));
         assert_eq!(desk.pool.poll(desk.now), []);
         assert!(desk.pool.held.is_empty());
     }
