@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use floe_api::floe::{register::VirtualIPRegister, virtualip::VirtualIP};
+use floe_api::floe::{
+    register::{self, Entry, VirtualIPRegister},
+    virtualip::VirtualIP,
+};
 use floe_core::vip::{
     VipId,
     elect::MoveReason,
@@ -88,12 +91,15 @@ pub async fn write(calls: Calls, register: String, version: String, edits: Vec<E
         };
     }
     let now = Timestamp::now();
-    let mut entries = json!({});
-    for Edit { vip, change } in &edits {
-        let uid = vip.metadata.uid.as_deref().unwrap_or_default();
-        entries[uid] = objects::entry_patch(change, vip, now);
-    }
-    let patch = json!({ "metadata": { "resourceVersion": version }, "entries": entries });
+    let entries: Vec<(&str, Entry)> = edits
+        .iter()
+        .map(|Edit { vip, change }| {
+            let uid = vip.metadata.uid.as_deref().unwrap_or_default();
+            (uid, objects::changed(vip, change, now))
+        })
+        .collect();
+    let entries = entries.iter().map(|(uid, entry)| (*uid, Some(entry)));
+    let patch = register::patch(Some(&version), entries);
     let outcome = match calls.patch_register(&register, &patch).await {
         Written::Done(object) => {
             for Edit { vip, change } in &edits {

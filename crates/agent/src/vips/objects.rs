@@ -3,13 +3,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use floe_api::floe::{
-    register::{self, Books, VirtualIPRegister},
+    register::{Books, Entry, VirtualIPRegister},
     tenure::{self, LEASE_LABEL, LEASES},
-    virtualip::{self, VirtualIP},
+    virtualip::{self, Move, VirtualIP},
 };
 use floe_core::vip::{
     Candidate, Mode, VipId,
-    elect::Failover,
+    elect::{Failover, MoveReason},
     keeper::{Change, Holding, LeaseView, Successor, View},
 };
 use jiff::Timestamp;
@@ -17,7 +17,6 @@ use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time},
 };
-use serde_json::{Value, json};
 
 /// The annotation of a lease with the nodes whose promises its node needs.
 const PEERS: &str = "floe.dev/peers";
@@ -80,12 +79,14 @@ pub fn is_older(seen: &ObjectMeta, known: &ObjectMeta) -> bool {
     matches!((number(seen), number(known)), (Some(seen), Some(known)) if seen < known)
 }
 
-/// What a change writes into the entry of an object, which is as it was judged.
-pub fn entry_patch(change: &Change, vip: &VirtualIP, now: Timestamp) -> Value {
-    let old = vip.status.as_ref().and_then(|it| it.holder.as_ref());
-    let last_move = |reason: &str, to: &str| {
-        let from = old.map(|it| it.pod.as_str()).unwrap_or_default();
-        json!({ "at": Time(now), "reason": reason, "from": from, "to": to })
+/// The entry of an object, which is as it was judged, after a change.
+pub fn changed(vip: &VirtualIP, change: &Change, now: Timestamp) -> Entry {
+    let entry = Entry::of(vip);
+    let last_move = |reason: MoveReason, to: &str| Move {
+        at: Time(now),
+        reason: reason.reason().to_owned(),
+        from: (entry.holder.as_ref()).map_or_else(String::new, |it| it.pod.clone()),
+        to: to.to_owned(),
     };
     match change {
         Change::Hold {
@@ -95,31 +96,41 @@ pub fn entry_patch(change: &Change, vip: &VirtualIP, now: Timestamp) -> Value {
         } => {
             // A write that changes nothing has no new version, and would let one come to effect
             // that was made on the same and is late. So the same holding begins anew.
+            let old = entry.holder.as_ref();
             let since = old
                 .filter(|it| reason.is_none() && it.term != holder.term)
                 .and_then(|it| it.since.clone());
-            let mut holding = holding(&holder.candidate, holder.term);
-            holding.since = Some(since.unwrap_or(Time(now)));
-            let holder = register::whole(Some(&holding));
-            let mut entry = json!({ "holder": holder, "successor": null, "moves": moves });
-            if let Some(reason) = reason {
-                entry["lastMove"] = last_move(reason.reason(), &holding.pod);
+            let last = reason.map(|reason| last_move(reason, &holder.candidate.pod));
+            Entry {
+                holder: Some(virtualip::Holding {
+                    since: Some(since.unwrap_or(Time(now))),
+                    ..holding(&holder.candidate, holder.term)
+                }),
+                successor: None,
+                moves: *moves,
+                last_move: last.or(entry.last_move),
+                ..entry
             }
-            entry
         }
-        Change::Release { moves, reason } => json!({
-            "holder": null, "successor": null, "moves": moves,
-            "lastMove": last_move(reason.reason(), ""),
-        }),
-        Change::Nominate(successor) => {
-            let holding = virtualip::Holding {
+        Change::Release { moves, reason } => Entry {
+            last_move: Some(last_move(*reason, "")),
+            holder: None,
+            successor: None,
+            moves: *moves,
+            ..entry
+        },
+        Change::Nominate(successor) => Entry {
+            successor: Some(virtualip::Holding {
                 ready: successor.ready,
                 reason: successor.reason.clone(),
                 ..holding(&successor.candidate, successor.term)
-            };
-            json!({ "successor": register::whole(Some(&holding)) })
-        }
-        Change::Dismiss => json!({ "successor": null }),
+            }),
+            ..entry
+        },
+        Change::Dismiss => Entry {
+            successor: None,
+            ..entry
+        },
     }
 }
 

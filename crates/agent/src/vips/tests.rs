@@ -7,6 +7,7 @@ use std::{
 };
 
 use axum::http::Method;
+use floe_api::floe::register::VirtualIPRegister;
 use floe_core::{
     lease::Moment,
     vip::{
@@ -214,13 +215,30 @@ impl Scene {
     /// Changes the entry of an object, as somebody else would.
     fn write(&self, vip: &str, change: impl FnOnce(&mut Value)) {
         let mut register = self.server.object(REGISTERS, REGISTER).unwrap();
-        change(&mut register["entries"][uid(vip)]);
+        edit(&mut register, &uid(vip), change);
         self.server.put(REGISTERS, register);
     }
 }
 
 fn status(server: &Server, vip: &str) -> Value {
-    server.object(REGISTERS, REGISTER).unwrap()["entries"][uid(vip)].clone()
+    entry_of(server.object(REGISTERS, REGISTER), &uid(vip))
+}
+
+/// Changes an entry of a register, which is null if there is none.
+fn edit(register: &mut Value, uid: &str, change: impl FnOnce(&mut Value)) {
+    let mut known: VirtualIPRegister = serde_json::from_value(register.take()).unwrap();
+    let mut entry = json!(known.entries.remove(uid));
+    change(&mut entry);
+    let entry = serde_json::from_value(entry).unwrap();
+    known.entries.insert(uid.to_owned(), entry);
+    *register = json!(known);
+}
+
+/// An entry of a register; null if there is none.
+fn entry_of(register: Option<Value>, uid: &str) -> Value {
+    let register = register.map(serde_json::from_value::<VirtualIPRegister>);
+    let register = register.map(Result::unwrap).unwrap_or_default();
+    json!(register.entries.get(uid))
 }
 
 fn uid(vip: &str) -> String {
@@ -259,7 +277,7 @@ fn put_vip(server: &Server, name: &str, candidates: &[Value], holder: &Value) {
     let register = server.object(REGISTERS, REGISTER);
     let mut register =
         register.unwrap_or_else(|| json!({ "metadata": { "name": REGISTER }, "entries": {} }));
-    register["entries"][uid(name)] = entry;
+    edit(&mut register, &uid(name), |it| *it = entry);
     server.put(REGISTERS, register);
     server.put(
         VIPS,

@@ -10,6 +10,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use floe_core::vip::VipId;
 use jiff::Timestamp;
 use k8s_openapi::{
     ClusterResourceScope,
@@ -31,6 +32,7 @@ use crate::{
 };
 
 mod books;
+mod stored;
 
 pub use self::books::{Books, Place, Touched};
 
@@ -48,7 +50,7 @@ pub struct VirtualIPRegister {
     #[serde(default)]
     pub metadata: ObjectMeta,
     /// By the uid of the object.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "stored::read_all")]
     pub entries: BTreeMap<String, Entry>,
 }
 
@@ -102,7 +104,33 @@ impl VirtualIPRegister {
     }
 }
 
+/// The write that gives entries to a register of this version, all of them or none; where
+/// there is nothing to give, the entry goes.
+pub fn patch<'a>(
+    version: Option<&str>,
+    entries: impl IntoIterator<Item = (&'a str, Option<&'a Entry>)>,
+) -> Value {
+    let entries = entries.into_iter();
+    let entries = entries.map(|(uid, entry)| (uid.to_owned(), entry.map(stored::replacement)));
+    let entries: BTreeMap<String, Option<Value>> = entries.collect();
+    json!({ "metadata": { "resourceVersion": version }, "entries": entries })
+}
+
 impl Entry {
+    /// The entry of an object that is as its entry says.
+    pub fn of(vip: &VirtualIP) -> Self {
+        let VipId { namespace, name } = vip.id();
+        let status = vip.status.clone().unwrap_or_default();
+        Self {
+            vip: format!("{namespace}/{name}"),
+            addresses: status.addresses,
+            holder: status.holder,
+            successor: status.successor,
+            moves: status.moves,
+            last_move: status.last_move,
+        }
+    }
+
     /// The object as it is by its entry, whatever its status shows. Without an entry nothing
     /// is granted, and nobody has anything.
     pub fn applied(entry: Option<&Self>, vip: &VirtualIP) -> VirtualIP {
@@ -176,7 +204,7 @@ impl Entry {
 }
 
 /// What replaces a pod in a merge, in which only what is null goes.
-pub fn whole(holding: Option<&Holding>) -> Value {
+fn whole(holding: Option<&Holding>) -> Value {
     let Some(holding) = holding else {
         return Value::Null;
     };
@@ -195,7 +223,9 @@ impl Serialize for VirtualIPRegister {
         object.serialize_field("apiVersion", API_VERSION)?;
         object.serialize_field("kind", "VirtualIPRegister")?;
         object.serialize_field("metadata", &self.metadata)?;
-        object.serialize_field("entries", &self.entries)?;
+        let entries = self.entries.iter();
+        let entries = entries.map(|(uid, entry)| (uid, stored::stored(entry)));
+        object.serialize_field("entries", &entries.collect::<BTreeMap<_, _>>())?;
         object.end()
     }
 }
@@ -208,14 +238,7 @@ resource!(
 
 /// The definition of the kind.
 pub fn definition() -> CustomResourceDefinition {
-    let mut entry = schema::object(
-        "Who has the addresses of one VirtualIP.",
-        [("vip", schema::text("Its namespace and name."))],
-        &[],
-    );
-    let decided = virtualip::definition::decided().map(|(name, schema)| (name.to_owned(), schema));
-    entry.properties.get_or_insert_default().extend(decided);
-    let entries = schema::map("By the uid of the VirtualIP.", entry);
+    let entries = schema::map("By the uid of the VirtualIP.", stored::definition());
     Definition {
         group: GROUP,
         version: VERSION,

@@ -5,7 +5,7 @@ use floe_core::{
     ipam::{key::HolderKey, ledger::Record},
     vip::{VipId, grant::Grant},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::info;
 
 use super::{
@@ -53,8 +53,8 @@ impl Steward {
             return Ok(Left::Nothing);
         }
         let mut current = vip.clone();
-        if let Some(patch) = status::withdrawal(vip) {
-            current = self.server.enter(id, vip, patch).await?;
+        if let Some(entry) = status::withdrawn(vip) {
+            current = self.server.amend(id, vip, entry).await?;
         }
         let nothing = Wanted::default();
         (current, _) = self.show(id, current, &nothing, true).await?;
@@ -75,7 +75,7 @@ impl Steward {
             return Ok(Left::Later);
         }
         // Whoever has an old view of the register is refused here, before anything is freed.
-        self.server.enter(id, &current, Value::Null).await?;
+        self.server.remove(id, &current).await?;
         self.free(id, |_| true).await?;
         let finalizers = current.metadata.finalizers.iter().flatten();
         let others: Vec<&String> = finalizers.filter(|it| *it != FINALIZER).collect();

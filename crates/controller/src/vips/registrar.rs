@@ -15,7 +15,6 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
-use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::{
@@ -38,7 +37,7 @@ type Desks = BTreeMap<String, Vec<Pending>>;
 struct Pending {
     uid: String,
     seen: Option<Entry>,
-    patch: Value,
+    wanted: Option<Entry>,
     answer: oneshot::Sender<Result<(), Failure>>,
 }
 
@@ -52,19 +51,19 @@ impl Registrar {
         }
     }
 
-    /// Merges a patch into the entry of a uid that is as it was seen; null takes it out.
+    /// Replaces the entry of a uid that is as it was seen; nothing takes it out.
     pub async fn change(
         &self,
         uid: &str,
         seen: Option<Entry>,
-        patch: Value,
+        wanted: Option<Entry>,
     ) -> Result<(), Failure> {
         let (answer, answered) = oneshot::channel();
         let name = register::name_for(uid);
         let pending = Pending {
             uid: uid.to_owned(),
             seen,
-            patch,
+            wanted,
             answer,
         };
         let is_idle = {
@@ -99,13 +98,13 @@ impl Registrar {
     async fn write(&self, name: &str, waiting: Vec<Pending>) {
         let known = self.vips.register(name);
         let entry = |uid: &str| known.as_ref().and_then(|it| it.entries.get(uid));
-        let mut entries = Map::new();
+        let mut entries = BTreeMap::new();
         let mut written = Vec::new();
         for pending in waiting {
             // Of two changes of one entry the second was judged on what is no more.
             let is_first = !entries.contains_key(&pending.uid);
             if is_first && entry(&pending.uid) == pending.seen.as_ref() {
-                entries.insert(pending.uid, pending.patch);
+                entries.insert(pending.uid, pending.wanted);
                 written.push(pending.answer);
             } else {
                 // An error means that nobody waits any more.
@@ -125,7 +124,7 @@ impl Registrar {
         &self,
         name: &str,
         known: Option<&VirtualIPRegister>,
-        entries: Map<String, Value>,
+        entries: BTreeMap<String, Option<Entry>>,
     ) -> Result<(), Failure> {
         let api: Api<VirtualIPRegister> = Api::all(self.client.clone());
         // A patch merges into what there is, so without it there is something to merge into.
@@ -137,7 +136,9 @@ impl Registrar {
             self.vips.register_written(&made);
             made.metadata.resource_version
         };
-        let patch = json!({ "metadata": { "resourceVersion": version }, "entries": entries });
+        let entries = entries.iter();
+        let entries = entries.map(|(uid, entry)| (uid.as_str(), entry.as_ref()));
+        let patch = register::patch(version.as_deref(), entries);
         let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
         let register = ask(api.patch(name, &params, &patch)).await?;
         self.vips.register_written(&register);

@@ -18,11 +18,13 @@ use std::{
     time::Duration,
 };
 
-use floe_api::floe::virtualip::{Holding, Move, VirtualIP};
+use floe_api::floe::{
+    register::Entry,
+    virtualip::{Holding, Move, VirtualIP},
+};
 use floe_core::vip::{VipId, elect::MoveReason};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
 
@@ -181,10 +183,14 @@ impl Releases {
             from: from.cloned().unwrap_or_default(),
             to: String::new(),
         };
-        let patch = json!({
-            "holder": null, "successor": null, "moves": count, "lastMove": last,
-        });
-        server.enter(id, vip, patch).await?;
+        let entry = Entry {
+            holder: None,
+            successor: None,
+            moves: count,
+            last_move: Some(last),
+            ..Entry::of(vip)
+        };
+        server.amend(id, vip, entry).await?;
         let VipId { namespace, name } = id;
         let node = holder.node;
         info!(

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use floe_api::floe::register;
+use floe_api::floe::register::{self, VirtualIPRegister};
 use floe_core::config::{AddressConfig, Mode};
 use floe_shell::{
     mock::Server as Mock,
@@ -173,7 +173,7 @@ impl Scene {
     pub fn entry(&self, name: &str) -> Value {
         let uid = text(&self.vip(name)["metadata"]["uid"]);
         let register = self.server.object(REGISTERS, &register::name_for(&uid));
-        register.unwrap_or_default()["entries"][uid].clone()
+        entry_of(register, &uid)
     }
 
     pub async fn until(&self, condition: impl Fn(&Self) -> bool) {
@@ -192,16 +192,34 @@ pub fn set_entry(server: &Mock, vip: &Value) {
     let known = server.object(REGISTERS, &name);
     let mut register =
         known.unwrap_or_else(|| json!({ "metadata": { "name": name }, "entries": {} }));
-    let entry = &mut register["entries"][&uid];
-    let (namespace, name) = (&vip["metadata"]["namespace"], &vip["metadata"]["name"]);
-    *entry = json!({ "vip": format!("{}/{}", text(namespace), text(name)) });
-    for member in ["addresses", "holder", "successor", "moves", "lastMove"] {
-        let value = &vip["status"][member];
-        if !value.is_null() {
-            entry[member] = value.clone();
+    edit(&mut register, &uid, |entry| {
+        let (namespace, name) = (&vip["metadata"]["namespace"], &vip["metadata"]["name"]);
+        *entry = json!({ "vip": format!("{}/{}", text(namespace), text(name)) });
+        for member in ["addresses", "holder", "successor", "moves", "lastMove"] {
+            let value = &vip["status"][member];
+            if !value.is_null() {
+                entry[member] = value.clone();
+            }
         }
-    }
+    });
     server.put(REGISTERS, register);
+}
+
+/// Changes an entry of a register, which is null if there is none.
+pub fn edit(register: &mut Value, uid: &str, change: impl FnOnce(&mut Value)) {
+    let mut known: VirtualIPRegister = serde_json::from_value(register.take()).unwrap();
+    let mut entry = json!(known.entries.remove(uid));
+    change(&mut entry);
+    let entry = serde_json::from_value(entry).unwrap();
+    known.entries.insert(uid.to_owned(), entry);
+    *register = json!(known);
+}
+
+/// An entry of a register; null if there is none.
+fn entry_of(register: Option<Value>, uid: &str) -> Value {
+    let register = register.map(serde_json::from_value::<VirtualIPRegister>);
+    let register = register.map(Result::unwrap).unwrap_or_default();
+    json!(register.entries.get(uid))
 }
 
 /// Lets so many seconds pass.

@@ -123,31 +123,60 @@ impl Server {
         self.known(ask(api.patch_status(&id.name, &params, &Patch::Merge(&patch))).await)
     }
 
-    /// Changes the entry of an object that is as it was seen; null takes it out. Returns the
-    /// object as it is then.
+    /// Makes an entry for an object that has none. Returns the object as it is then.
     pub async fn enter(
         &self,
         id: &VipId,
         seen: &VirtualIP,
-        patch: Value,
+        entry: Entry,
     ) -> Result<VirtualIP, Failure> {
-        let entry = self.vips.entry(id);
-        // A part of an entry is nothing that there is no entry for.
-        let is_part = !patch.is_null() && patch.get("vip").is_none();
-        let is_seen = Entry::applied(entry.as_ref(), seen) == *seen;
-        if !is_seen || entry.is_none() && is_part {
+        let known = self.vips.entry(id);
+        if known.is_some() {
+            return Err(Failure::Conflict);
+        }
+        self.replace(id, seen, known, Some(entry)).await
+    }
+
+    /// Changes the entry of an object that is as it was seen. Returns the object as it is then.
+    pub async fn amend(
+        &self,
+        id: &VipId,
+        seen: &VirtualIP,
+        entry: Entry,
+    ) -> Result<VirtualIP, Failure> {
+        let known = self.vips.entry(id);
+        if known.is_none() {
+            return Err(Failure::Conflict);
+        }
+        self.replace(id, seen, known, Some(entry)).await
+    }
+
+    /// Takes the entry of an object out, if it has one, that is as it was seen. It is a write
+    /// in any case: who knows an old register is refused.
+    pub async fn remove(&self, id: &VipId, seen: &VirtualIP) -> Result<VirtualIP, Failure> {
+        let known = self.vips.entry(id);
+        self.replace(id, seen, known, None).await
+    }
+
+    async fn replace(
+        &self,
+        id: &VipId,
+        seen: &VirtualIP,
+        known: Option<Entry>,
+        entry: Option<Entry>,
+    ) -> Result<VirtualIP, Failure> {
+        if Entry::applied(known.as_ref(), seen) != *seen {
             return Err(Failure::Conflict);
         }
         let uid = seen.metadata.uid.as_deref().unwrap_or_default();
-        self.registrar.change(uid, entry, patch).await?;
+        self.registrar.change(uid, known, entry).await?;
         let now = self.vips.entry(id);
         Ok(Entry::applied(now.as_ref(), seen))
     }
 
     /// Takes an entry out whose object is gone.
     pub async fn strike(&self, uid: &str, entry: Entry) -> Result<(), Failure> {
-        let nothing = Value::Null;
-        self.registrar.change(uid, Some(entry), nothing).await
+        self.registrar.change(uid, Some(entry), None).await
     }
 
     /// Lets a register go that has no entries.

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use floe_api::floe::{
-    register::{self, Entry},
-    virtualip::{ACCEPTED, CandidateStatus, Holding, Summary, VirtualIP},
+    register::Entry,
+    virtualip::{ACCEPTED, CandidateStatus, Summary, VirtualIP},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -41,31 +41,21 @@ impl Accepted {
     }
 }
 
-/// The changes of the entry in the register; none if it says all that already.
-pub fn entry_patch(vip: &VirtualIP, wanted: &Wanted, is_new: bool) -> Option<Value> {
-    let status = vip.status.clone().unwrap_or_default();
+/// What the entry in the register is to be; none if it is that already.
+pub fn entry(vip: &VirtualIP, wanted: &Wanted, is_new: bool) -> Option<Entry> {
+    let entry = Entry {
+        addresses: wanted.addresses.clone(),
+        ..Entry::of(vip)
+    };
     if is_new {
         // Of nothing nobody has to keep a record.
-        return (!wanted.addresses.is_empty()).then(|| {
-            json!(Entry {
-                vip: name(vip),
-                addresses: wanted.addresses.clone(),
-                moves: status.moves,
-                last_move: status.last_move,
-                ..Entry::default()
-            })
+        return (!wanted.addresses.is_empty()).then_some(Entry {
+            holder: None,
+            successor: None,
+            ..entry
         });
     }
-    let mut patch = json!({});
-    if status.addresses != wanted.addresses {
-        patch["addresses"] = list(&wanted.addresses);
-    }
-    (patch != json!({})).then_some(patch)
-}
-
-/// The change of the entry that names the next holder.
-pub fn successor_patch(successor: &Holding) -> Value {
-    json!({ "successor": register::whole(Some(successor)) })
+    (entry != Entry::of(vip)).then_some(entry)
 }
 
 /// What the status is behind of.
@@ -136,18 +126,14 @@ pub fn patch(
     (patch != json!({})).then_some(patch)
 }
 
-/// The changes of the entry after which nobody can take the addresses any more.
-pub fn withdrawal(vip: &VirtualIP) -> Option<Value> {
-    let status = vip.status.as_ref()?;
-    let is_done = status.addresses.is_empty() && status.successor.is_none();
-    (!is_done).then(|| json!({ "addresses": null, "successor": null }))
-}
-
-/// Namespace and name.
-fn name(vip: &VirtualIP) -> String {
-    let part = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (namespace, name) = (part(&vip.metadata.namespace), part(&vip.metadata.name));
-    format!("{namespace}/{name}")
+/// The entry after which nobody can take the addresses any more; none if it says so already.
+pub fn withdrawn(vip: &VirtualIP) -> Option<Entry> {
+    let withdrawn = Entry {
+        addresses: Vec::new(),
+        successor: None,
+        ..Entry::of(vip)
+    };
+    (withdrawn != Entry::of(vip)).then_some(withdrawn)
 }
 
 /// An empty list is left out, as everybody does who writes the whole.

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
-use floe_api::floe::virtualip::{MOVE_TO, VirtualIP};
+use floe_api::floe::{
+    register::Entry,
+    virtualip::{MOVE_TO, VirtualIP},
+};
 use floe_core::{
     ipam::{attribute::Attribute, key::HolderKey, policy::ReleasePolicy},
     vip::{
@@ -132,10 +135,14 @@ impl Steward {
             candidates: candidates.fit,
             accepted: Some(accepted.clone()),
         };
-        let entry = status::entry_patch(&current, &wanted, is_new);
+        let entry = status::entry(&current, &wanted, is_new);
         let is_entered = entry.is_some();
         if let Some(entry) = entry {
-            current = self.server.enter(id, &current, entry).await?;
+            current = if is_new {
+                self.server.enter(id, &current, entry).await?
+            } else {
+                self.server.amend(id, &current, entry).await?
+            };
         }
         let told = accepted.is_told(&current);
         // Whoever wishes for a move looks at the status when the wish is taken off.
@@ -144,8 +151,11 @@ impl Steward {
         current = now_shown;
         // Agents hand over to candidates only, so those are shown before.
         if let Some(successor) = &plan.successor {
-            let patch = status::successor_patch(successor);
-            current = self.server.enter(id, &current, patch).await?;
+            let entry = Entry {
+                successor: Some(successor.clone()),
+                ..Entry::of(&current)
+            };
+            current = self.server.amend(id, &current, entry).await?;
             (current, _) = self.show(id, current, &wanted, true).await?;
         }
         if !told && !accepted.all {

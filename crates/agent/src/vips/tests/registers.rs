@@ -35,8 +35,10 @@ async fn when_somebody_was_faster_one_read_tells_of_all_and_what_is_left_is_take
     // Node n3 takes one of them just before, and no watch tells of it in time.
     let taken = |state: &mut floe_shell::mock::State| {
         let mut register = state.list_of(REGISTERS).remove(0);
-        register["entries"][uid("two")]["holder"] = holding("c", "n3", 9);
-        register["entries"][uid("two")]["moves"] = json!(1);
+        edit(&mut register, &uid("two"), |entry| {
+            entry["holder"] = holding("c", "n3", 9);
+            entry["moves"] = json!(1);
+        });
         state.put(REGISTERS, register);
     };
     server.fault(Method::PATCH, REGISTER, Fault::Before(Box::new(taken)));
@@ -95,8 +97,9 @@ async fn what_has_no_entry_is_nobodys() {
         put_vip(&server, name, &[candidate("a", "n1")], &Value::Null);
     }
     let mut register = server.object(REGISTERS, REGISTER).unwrap();
-    let entry = register["entries"].as_object_mut().unwrap();
-    let entry = entry.remove(&uid("bare")).unwrap();
+    let entry = entry_of(Some(register.clone()), &uid("bare"));
+    let entries = register["entries"].as_object_mut().unwrap();
+    entries.remove(&uid("bare")).unwrap();
     server.put(REGISTERS, register);
     let scene = Scene::start(&server);
     scene.until_it_serves("web").await;
@@ -119,8 +122,10 @@ async fn a_late_answer_undoes_nothing_that_a_watch_has_told() {
     let mut register = old.clone();
     register["metadata"] = json!({ "name": REGISTER });
     for name in NAMES {
-        register["entries"][uid(name)]["holder"] = holding("b", "n2", 9);
-        register["entries"][uid(name)]["moves"] = json!(7);
+        edit(&mut register, &uid(name), |entry| {
+            entry["holder"] = holding("b", "n2", 9);
+            entry["moves"] = json!(7);
+        });
     }
     server.put(REGISTERS, register);
     server.until(|_| !scene.serves("one")).await;
@@ -139,7 +144,7 @@ fn put_nonsense(server: &Server) {
             "spec": {}, "status": { "candidates": [candidate] },
         }),
     );
-    let entries = json!({ "f-bad": { "vip": "shop/bad", "moves": "many" } });
+    let entries = json!({ "f-bad": { "vip": "shop/bad", "state": r#"{"moves":"many"}"# } });
     let register = json!({ "metadata": { "name": "floe-vips-f" }, "entries": entries });
     server.put(REGISTERS, register);
 }

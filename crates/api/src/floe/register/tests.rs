@@ -88,6 +88,44 @@ fn the_schema_takes_what_floe_writes_and_names_every_member() {
 }
 
 #[test]
+fn an_entry_is_texts_and_a_write_replaces_all_of_it() {
+    let register = |entry: &Entry| {
+        let mut register = VirtualIPRegister::named("floe-vips-3");
+        register.entries.insert("3f2a".into(), entry.clone());
+        register
+    };
+    let mut object = json!(register(&entry()));
+    let stored = &object["entries"]["3f2a"];
+    assert!(stored.as_object().unwrap().values().all(Value::is_string));
+    assert_eq!(stored["vip"], "shop/web");
+    assert_eq!(stored["holderNode"], "node-1");
+    assert_eq!(stored["successorNode"], "node-1");
+    let free = Entry {
+        holder: None,
+        successor: None,
+        moves: 4,
+        ..entry()
+    };
+    merge(&mut object, &patch(Some("7"), [("3f2a", Some(&free))]));
+    assert_eq!(object["metadata"]["resourceVersion"], "7");
+    let read = |object: &Value| VirtualIPRegister::deserialize(object);
+    assert_eq!(read(&object).unwrap().entries, register(&free).entries);
+    object["entries"]["3f2a"]["state"] = json!("{}}");
+    let error = read(&object).unwrap_err().to_string();
+    assert!(error.starts_with("the entry of 3f2a: "), "{error}");
+    merge(&mut object, &patch(None, [("3f2a", None)]));
+    assert_eq!(read(&object).unwrap().entries, BTreeMap::new());
+}
+
+#[test]
+fn an_entry_is_what_an_object_is_by_it() {
+    let mut vip = VirtualIP::default();
+    vip.metadata.namespace = Some("shop".into());
+    vip.metadata.name = Some("web".into());
+    assert_eq!(Entry::of(&Entry::applied(Some(&entry()), &vip)), entry());
+}
+
+#[test]
 fn an_entry_decides_whatever_the_status_shows() {
     let vip = VirtualIP {
         spec: VirtualIPSpec::default(),

@@ -130,8 +130,10 @@ async fn a_change_that_was_judged_on_something_else_is_not_written() {
     let uid = text(&scene.vip("web")["metadata"]["uid"]);
     let act = move |state: &mut floe_shell::mock::State| {
         let mut register = state.list_of(REGISTERS).remove(0);
-        register["entries"][&uid]["holder"] = holding("b", "n2", 7);
-        register["entries"][&uid]["moves"] = json!(1);
+        edit(&mut register, &uid, |entry| {
+            entry["holder"] = holding("b", "n2", 7);
+            entry["moves"] = json!(1);
+        });
         state.put(REGISTERS, register);
     };
     let fault = Fault::Before(Box::new(act));
@@ -180,20 +182,21 @@ async fn a_register_that_somebody_deletes_stays_until_it_has_no_entries() {
 
 #[tokio::test(start_paused = true)]
 async fn while_a_register_makes_no_sense_nothing_is_done_about_shared_addresses() {
-    let broken = |addresses: &str| {
+    let with = |address: &str| {
+        let state = json!({ "addresses": [address] }).to_string();
         json!({
             "metadata": { "name": "floe-vips-7" },
-            "entries": { "7-a": { "vip": "shop/a", "addresses": [addresses] } },
+            "entries": { "7-a": { "vip": "shop/a", "state": state } },
         })
     };
     let scene = Scene::start(|server| {
-        server.put(REGISTERS, broken("no address"));
+        server.put(REGISTERS, with("no address"));
         server.put(VIPS, vip("web", &web()));
     })
     .await;
     pass(60).await;
     assert_eq!(scene.vip("web")["status"], json!(null));
-    scene.server.put(REGISTERS, broken("10.0.70.22"));
+    scene.server.put(REGISTERS, with("10.0.70.22"));
     scene
         .until(|it| it.accepted("shop", "web") == "True Granted")
         .await;
