@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use floe_testbed::chart;
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::shared::Shared;
@@ -251,7 +252,66 @@ fn own_nodes_only(cluster: &Cluster) -> Result<()> {
         };
         ensure!(format!("{why:#}").contains(answer), "{what}: {why:#}");
     }
-    Ok(())
+    own_entries_only(cluster, agent)
+}
+
+/// Of a register, in which all nodes have entries, the agent of node-1 changes its own.
+fn own_entries_only(cluster: &Cluster, agent: impl Fn() -> Command) -> Result<()> {
+    const NAME: &str = "own-entries-only";
+    let holding = |pod: &str| {
+        let address = "192.0.2.1";
+        let pod = json!({
+            "pod": pod, "uid": "1", "nodeAddress": address, "addresses": [address], "mode": "nat",
+        });
+        pod.to_string()
+    };
+    let register = json!({
+        "apiVersion": "floe.dev/v1alpha1", "kind": "VirtualIPRegister",
+        "metadata": { "name": NAME },
+        "entries": { "0-x": {
+            "vip": "shop/x", "holderNode": "node-2", "holder": holding("a"), "state": "{}",
+        } },
+    });
+    let file = tempfile::NamedTempFile::new()?;
+    serde_json::to_writer(&file, &register)?;
+    let create = ["create", "--filename", text(file.path())?];
+    done(cluster.kubectl().args(create))?;
+    let change = |entry: serde_json::Value| {
+        let patch = json!({ "entries": { "0-x": entry } }).to_string();
+        let words = ["patch", "virtualipregisters", NAME, "--type=merge"];
+        done(agent().args(words).args(["--patch", &patch]))
+    };
+    let next = |holder: &str| json!({ "successorNode": "node-1", "successor": holding("b"), "holder": holding(holder) });
+    for (what, tried) in [
+        ("takes the entry out", change(json!(null))),
+        (
+            "changes its state",
+            change(json!({ "state": "{\"moves\":9}" })),
+        ),
+        (
+            "lets go for another",
+            change(json!({ "holderNode": null, "holder": null })),
+        ),
+        (
+            "gives it to a third",
+            change(json!({ "holderNode": "node-3" })),
+        ),
+        ("changes the holder beside itself", change(next("c"))),
+    ] {
+        let Err(why) = tried else {
+            anyhow::bail!("the agent of another node {what}");
+        };
+        ensure!(format!("{why:#}").contains("NotOwnNode"), "{what}: {why:#}");
+    }
+    change(next("a")).context("it says that it is prepared")?;
+    change(json!({ "holderNode": "node-1" })).context("it takes the addresses")?;
+    change(json!({ "holderNode": "node-3" })).context("it gives them away")?;
+    done(
+        cluster
+            .kubectl()
+            .args(["delete", "virtualipregisters", NAME]),
+    )
+    .map(drop)
 }
 
 /// The certificate that the controller has made for its API.

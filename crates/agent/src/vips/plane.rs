@@ -52,6 +52,12 @@ pub trait Plane: Send + 'static {
         order: Arc<Order>,
     ) -> impl Future<Output = Result<Findings, PlaneError>> + Send;
 
+    /// Does what comes after serving, unless the next order waits already, with which it is
+    /// done, too: the kernel reads a long list for it.
+    fn conclude(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Does what can wait until no more orders come for a moment.
     fn settle(&mut self) -> impl Future<Output = Result<(), PlaneError>> + Send {
         std::future::ready(Ok(()))
@@ -176,6 +182,9 @@ pub async fn work(
                 let number = order.serving.number;
                 if news.send(News::Served { number, findings }).await.is_err() {
                     return;
+                }
+                if orders.has_changed().is_ok_and(|it| !it) {
+                    plane.conclude().await;
                 }
             }
             Err(error) => {

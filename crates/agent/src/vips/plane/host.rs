@@ -94,6 +94,11 @@ impl Host {
         Ok(findings)
     }
 
+    /// Ends once more what followed the rules before: it may have begun just then.
+    pub fn end_late_ones(&mut self) {
+        self.tables.forget_late_ones();
+    }
+
     /// Notes what the kernel has, so that a look finds what others change.
     pub fn note(&mut self) -> Result<(), PlaneError> {
         Ok(self.tables.note()?)

@@ -124,6 +124,15 @@ impl Plane for Kernel {
         self.work(move |host| host.serve(&order, &pods)).await
     }
 
+    async fn conclude(&mut self) {
+        let done = self.work(|host| {
+            host.end_late_ones();
+            Ok(())
+        });
+        // It says itself what went wrong, and tries again.
+        let _: Result<(), PlaneError> = done.await;
+    }
+
     async fn settle(&mut self) -> Result<(), PlaneError> {
         self.work(Host::note).await
     }

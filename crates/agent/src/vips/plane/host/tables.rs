@@ -69,6 +69,9 @@ pub struct Tables {
     fault: Option<RuleFault>,
     /// Addresses of which connections are still to be forgotten.
     stale: BTreeSet<IpAddr>,
+    /// Addresses whose rules have changed last. Their connections were forgotten, but one that
+    /// was just beginning may still follow the rules before.
+    late: BTreeSet<IpAddr>,
 }
 
 impl Default for Tables {
@@ -84,6 +87,7 @@ impl Default for Tables {
             is_faulty: false,
             fault: None,
             stale: BTreeSet::new(),
+            late: BTreeSet::new(),
         }
     }
 }
@@ -123,13 +127,13 @@ impl Tables {
             return Ok(());
         }
         let same = before.is_some_and(|it| it.has_rules && it.rules == plan.rules);
-        let mut ended = BTreeSet::new();
         if !same {
             self.write(&plan.rules)?;
+            let changed = self.stale.clone();
             // At once: until then a connection follows rules that are no more. Before the
             // time ends for which anything holds: what is on its way would be dropped.
-            ended.clone_from(&self.stale);
-            self.forget();
+            self.forget_late_ones();
+            self.late = changed;
         }
         let pulses = plan.rules.pulses();
         match until.map(|until| pulse::keep(pulses, until)) {
@@ -146,10 +150,13 @@ impl Tables {
                 self.alive = false;
             }
         }
-        // Once more: one that was just beginning may have followed the rules before.
-        self.stale.extend(ended);
-        self.forget();
         Ok(())
+    }
+
+    /// The same once more for connections that were just beginning when the rules changed.
+    pub fn forget_late_ones(&mut self) {
+        self.stale.append(&mut self.late);
+        self.forget();
     }
 
     /// Makes the kernel's rules these. For how long they hold is not touched: what they
