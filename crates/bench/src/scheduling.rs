@@ -13,6 +13,7 @@
 //! - [`rows`]: what comes of all turns.
 
 mod bare;
+mod changes;
 mod field;
 mod pods;
 mod rows;
