@@ -163,6 +163,9 @@ async fn measure_on(cluster: &Cluster, effort: Effort) -> Result<Vec<Row>> {
             tell(&measured);
             round.insert(case, measured);
         }
+        for (name, ratio) in rows::ratios(&round) {
+            eprintln!("    {name}: {ratio:.2} of the pods of its bare writes each second");
+        }
         rounds.push(round);
     }
     Ok(rows::of(&rounds))

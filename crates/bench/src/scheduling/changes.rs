@@ -1,8 +1,9 @@
 //! What happens to pods, from a moment on.
 //!
-//! An API server may end a watch whenever it wants to, and a library may see an end where a
-//! connection broke. Then the watch goes on where it was: nothing is missed, and what was
-//! seen is not seen again.
+//! An API server may end a watch whenever it wants to: it does so with one that does not
+//! take its events quickly enough, which is soon the case while hundreds of pods change
+//! each second and everything shares two processors. Then the watch goes on where it was:
+//! nothing is missed, and what was seen is not seen again.
 
 use std::pin::Pin;
 
@@ -105,5 +106,52 @@ fn version_of(event: &WatchEvent<Pod>) -> Option<String> {
         }
         WatchEvent::Bookmark(mark) => Some(mark.metadata.resource_version.clone()),
         WatchEvent::Error(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn event(kind: &str, object: Value) -> WatchEvent<Pod> {
+        serde_json::from_value(json!({ "type": kind, "object": object })).unwrap()
+    }
+
+    fn pod(kind: &str) -> WatchEvent<Pod> {
+        event(
+            kind,
+            json!({ "metadata": { "name": "a", "resourceVersion": "7" } }),
+        )
+    }
+
+    #[test]
+    fn a_watch_goes_on_after_the_last_thing_that_it_told() {
+        for kind in ["ADDED", "MODIFIED", "DELETED"] {
+            assert_eq!(version_of(&pod(kind)).as_deref(), Some("7"));
+        }
+        let mark = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "resourceVersion": "9" },
+        });
+        let mark = event("BOOKMARK", mark);
+        assert_eq!(version_of(&mark).as_deref(), Some("9"));
+        assert!(matches!(Change::of(mark), Ok(None)));
+    }
+
+    #[test]
+    fn what_a_turn_has_no_use_for_is_left_out_and_a_refusal_is_not() {
+        assert!(matches!(Change::of(pod("ADDED")), Ok(Some(Change::New(_)))));
+        let changed = Change::of(pod("MODIFIED"));
+        assert!(matches!(changed, Ok(Some(Change::Changed(_)))));
+        assert!(matches!(Change::of(pod("DELETED")), Ok(None)));
+        let refused = json!({
+            "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
+            "message": "too old resource version: 1 (2)",
+        });
+        let refused = event("ERROR", refused);
+        assert_eq!(version_of(&refused), None);
+        let why = Change::of(refused).err().unwrap().to_string();
+        assert!(why.contains("too old resource version"), "{why}");
     }
 }
