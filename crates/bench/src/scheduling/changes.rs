@@ -115,15 +115,13 @@ mod tests {
 
     use super::*;
 
-    fn event(kind: &str, object: Value) -> WatchEvent<Pod> {
+    fn event(kind: &str, object: &Value) -> WatchEvent<Pod> {
         serde_json::from_value(json!({ "type": kind, "object": object })).unwrap()
     }
 
     fn pod(kind: &str) -> WatchEvent<Pod> {
-        event(
-            kind,
-            json!({ "metadata": { "name": "a", "resourceVersion": "7" } }),
-        )
+        let pod = json!({ "metadata": { "name": "a", "resourceVersion": "7" } });
+        event(kind, &pod)
     }
 
     #[test]
@@ -134,7 +132,7 @@ mod tests {
         let mark = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "resourceVersion": "9" },
         });
-        let mark = event("BOOKMARK", mark);
+        let mark = event("BOOKMARK", &mark);
         assert_eq!(version_of(&mark).as_deref(), Some("9"));
         assert!(matches!(Change::of(mark), Ok(None)));
     }
@@ -149,7 +147,7 @@ mod tests {
             "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
             "message": "too old resource version: 1 (2)",
         });
-        let refused = event("ERROR", refused);
+        let refused = event("ERROR", &refused);
         assert_eq!(version_of(&refused), None);
         let why = Change::of(refused).err().unwrap().to_string();
         assert!(why.contains("too old resource version"), "{why}");
