@@ -13,6 +13,7 @@
 //! - [`rows`]: what comes of all turns.
 
 mod bare;
+mod changes;
 mod field;
 mod pods;
 mod rows;
@@ -161,6 +162,9 @@ async fn measure_on(cluster: &Cluster, effort: Effort) -> Result<Vec<Row>> {
             let measured = Step::run_async(title, Box::pin(turn::take(&field, case))).await?;
             tell(&measured);
             round.insert(case, measured);
+        }
+        for (name, ratio) in rows::ratios(&round) {
+            eprintln!("    {name}: {ratio:.2} of the pods of its bare writes each second");
         }
         rounds.push(round);
     }

@@ -46,6 +46,21 @@ impl Measured {
 /// One turn of each case.
 pub type Round = BTreeMap<Case, Measured>;
 
+/// Each way of floe with the reference that makes its writes.
+const PAIRS: [(Case, Case); 2] = [
+    (Case::Gates, Case::BareGates),
+    (Case::Extender, Case::BareExtender),
+];
+
+/// What is promised, of one round.
+pub fn ratios(round: &Round) -> Vec<(&'static str, f64)> {
+    let ratio = |(floe, bare): (Case, Case)| {
+        let (ours, theirs) = (round.get(&floe)?, round.get(&bare)?);
+        Some((floe.text(), ours.rate() / theirs.rate()))
+    };
+    PAIRS.into_iter().filter_map(ratio).collect()
+}
+
 /// The rows of the table.
 pub fn of(rounds: &[Round]) -> Vec<Row> {
     let rate = |name: &str, cases, wanted| {
@@ -53,10 +68,7 @@ pub fn of(rounds: &[Round]) -> Vec<Row> {
         row(name, pair, Figure::PerSecond, wanted)
     };
     let mut rows = Vec::new();
-    for (floe, bare) in [
-        (Case::Gates, Case::BareGates),
-        (Case::Extender, Case::BareExtender),
-    ] {
+    for (floe, bare) in PAIRS {
         let of_all = middle(rounds, (floe, bare), Measured::rate_of_all);
         let writes = middle(rounds, (floe, bare), |it| it.writes);
         let computed = middle(rounds, (floe, floe), |it| it.computed);
@@ -167,6 +179,14 @@ mod tests {
         );
         let alone = middle(&rounds, (Case::Gates, Case::Gates), |it| it.computed);
         assert_eq!(alone, Some((0.002, 0.002)));
+    }
+
+    #[test]
+    fn each_round_tells_its_own_ratios() {
+        let two = rounds(&[(2.0, 1.0), (4.0, 4.0)]);
+        assert_eq!(ratios(&two[0]), [("gates", 0.5), ("extender", 1.0)]);
+        assert_eq!(ratios(&two[1]), [("gates", 1.0), ("extender", 1.0)]);
+        assert_eq!(ratios(&Round::new()), []);
     }
 
     #[test]

@@ -15,23 +15,21 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use floe_api::galaxy::FloatingIP;
 use floe_testbed::cluster::wait;
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::{
     api::{core::v1::Pod, events::v1::Event},
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{ListParams, PostParams, WatchEvent, WatchParams},
+    api::{ListParams, PostParams},
 };
-use tokio::{
-    task::JoinSet,
-    time::{sleep, timeout},
-};
+use tokio::{task::JoinSet, time::sleep};
 
 use super::{
     Case,
     bare::{self, Bare},
+    changes::{Change, Changes},
     field::Field,
     pods,
     rows::Measured,
@@ -86,9 +84,7 @@ fn now(clock: Option<ClockOf>) -> Result<Duration> {
 /// Creates pods; the seconds until all are bound, and until all is written.
 async fn drive(field: &Field<'_>, case: Case, numbers: Range<u32>) -> Result<(f64, f64)> {
     let api: Api<Pod> = Api::namespaced(field.client.clone(), scene::NAMESPACE);
-    let newest = api.list_metadata(&ListParams::default().limit(1)).await?;
-    let newest = newest.metadata.resource_version.unwrap_or_default();
-    let changes = api.watch(&WatchParams::default(), &newest).await?;
+    let changes = Changes::from_now_on(api).await?;
     let told_before = told(field).await?;
     let mut tasks = JoinSet::new();
     let bare = Bare::start(field, case, &mut tasks);
@@ -133,20 +129,17 @@ async fn create(
 /// Waits until all pods are bound, and tells the bare loop of what is seen. Returns the
 /// uids of the pods.
 async fn see(
-    changes: impl Stream<Item = kube::Result<WatchEvent<Pod>>>,
+    mut changes: Changes,
     numbers: Range<u32>,
     bare: Option<Bare>,
 ) -> Result<BTreeSet<String>> {
-    let mut changes = pin!(changes);
     let mut bound = BTreeSet::new();
     while bound.len() < numbers.len() {
-        let next = timeout(wait::SETTLED, changes.next()).await;
-        let next = next.with_context(|| format!("{} are", bound.len()))?;
-        let (pod, is_new) = match next.context("the watch of pods has ended")?? {
-            WatchEvent::Added(pod) => (pod, true),
-            WatchEvent::Modified(pod) => (pod, false),
-            WatchEvent::Error(status) => return Err(kube::Error::Api(status).into()),
-            WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => continue,
+        let next = changes.next().await;
+        let next = next.with_context(|| format!("{} of {} are", bound.len(), numbers.len()))?;
+        let (pod, is_new) = match next {
+            Change::New(pod) => (pod, true),
+            Change::Changed(pod) => (pod, false),
         };
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         if let Some(node) = node
