@@ -13,6 +13,10 @@ pub const REASON: &str = "BoundWithoutAddress";
 
 /// A pod, as far as it matters here.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each of them is a fact about the pod"
+)]
 pub struct Passer<'a> {
     /// Whether it asks for addresses.
     pub wants_address: bool,
