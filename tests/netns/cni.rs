@@ -20,7 +20,7 @@ mod galaxy;
     dead_code,
     reason = "tests in the guest use the same, and other parts of it"
 )]
-mod harness;
+pub mod harness;
 mod host_address;
 mod host_moves;
 mod housekeeping;

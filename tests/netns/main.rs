@@ -1,5 +1,6 @@
 //! Tests in network namespaces of their own: no cluster, only the kernel.
 
+mod capabilities;
 mod cni;
 mod lab;
 mod net;

@@ -2,8 +2,9 @@
 //!
 //! Programs are built in release mode, each alone as it ships, with paths of this machine
 //! left out; the rest comes from Debian's packages. The same sources, the same compiler and
-//! the same packages make the same image, byte for byte: `--check` builds all of it twice.
+//! the same packages make the same image, byte for byte: `--check` makes it again elsewhere.
 
+mod again;
 mod crates;
 
 use std::fmt::Write as _;
@@ -53,9 +54,21 @@ pub struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "check")]
     programs: Option<PathBuf>,
 
-    /// Build everything a second time, from nothing, and fail if another image comes out
-    #[arg(long)]
-    check: bool,
+    /// Build a second time, from sources in another folder, and fail if another image comes out
+    #[arg(
+        long, value_enum, value_name = "WHAT",
+        num_args = 0..=1, require_equals = true, default_missing_value = "own",
+    )]
+    check: Option<Check>,
+}
+
+/// What is built a second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Check {
+    /// What is floe's; libraries of others are copied from the first build
+    Own,
+    /// Everything, from nothing
+    All,
 }
 
 /// An image.
@@ -103,17 +116,20 @@ pub fn run(args: &Args) -> Result<()> {
     let out = args.out.clone();
     let out = out.unwrap_or_else(|| workspace().join("target/images"));
     let debian = Debian::refresh().context("cannot get Debian's packages")?;
-    let images = match &args.programs {
-        Some(folder) => assemble(parts, args, &debian, folder)?,
-        None => make(
-            parts,
-            args,
-            &debian,
-            &workspace().join("target/image-build"),
-        )?,
+    let order = Order {
+        parts,
+        args,
+        debian: &debian,
+        commit: commit(),
     };
-    if args.check {
-        check(parts, args, &debian, &images)?;
+    let images = match &args.programs {
+        Some(folder) => order.assemble(folder)?,
+        None => order.make(&Place::usual())?,
+    };
+    if let Some(what) = args.check {
+        let again = again::prepared(what)?;
+        compare(&images, &order.make(&again)?)?;
+        again::removed()?;
     }
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     let mut table = String::new();
@@ -151,74 +167,93 @@ impl Made {
     }
 }
 
-/// Builds the programs below `target`, and makes images of them.
-fn make(parts: &[Part], args: &Args, debian: &Debian, target: &Path) -> Result<Vec<Made>> {
-    let commit = commit();
-    for part in parts {
-        for package in part.programs() {
-            let title = format!("building {package} in release mode (minutes, the first time)");
-            Step::run(title, || build(package, target, commit.as_deref()))?;
-        }
-    }
-    assemble(parts, args, debian, &target.join("release"))
+/// Where sources are, and where programs are built.
+struct Place {
+    sources: PathBuf,
+    target: PathBuf,
 }
 
-/// Makes images of the programs in a folder.
-fn assemble(parts: &[Part], args: &Args, debian: &Debian, programs: &Path) -> Result<Vec<Made>> {
-    let commit = commit();
-    let checksums = crates::checksums(&fs::read_to_string(workspace().join("Cargo.lock"))?);
-    let distribution = distribution(&fs::read_to_string("/etc/os-release").unwrap_or_default());
-    let mut images = Vec::new();
-    for part in parts.iter().copied() {
-        let name = format!("{}/{}:{}", args.prefix, part.name(), args.tag);
-        let Product {
-            mut image,
-            packages,
-        } = part.product(debian, programs)?;
-        image
-            .label(
-                "org.opencontainers.image.title",
-                &format!("floe-{}", part.name()),
-            )
-            .label("org.opencontainers.image.version", VERSION)
-            .label("org.opencontainers.image.licenses", "Apache-2.0");
-        if let Some(commit) = &commit {
-            image.label("org.opencontainers.image.revision", commit);
+impl Place {
+    fn usual() -> Self {
+        Self {
+            sources: workspace().to_owned(),
+            target: workspace().join("target/image-build"),
         }
-        let built = image.build()?;
-        let subject = Subject {
-            name: &format!("floe-{}", part.name()),
-            version: VERSION,
-            digest: built.digest(),
-            distribution: &distribution,
-        };
-        let linked = crates::linked(part.programs(), &checksums)?;
-        let mut sbom = serde_json::to_vec_pretty(&sbom::spdx(subject, &packages, &linked))?;
-        sbom.push(b'\n');
-        images.push(Made {
-            part,
-            name,
-            built,
-            sbom,
-        });
     }
-    Ok(images)
 }
 
-/// Makes everything again in a folder of its own, which nothing is in.
-fn check(parts: &[Part], args: &Args, debian: &Debian, first: &[Made]) -> Result<()> {
-    let place = workspace().join("target/image-check");
-    if place.exists() {
-        fs::remove_dir_all(&place)?;
+/// What is wanted. It is the same for both builds, whatever happens in between.
+struct Order<'a> {
+    parts: &'a [Part],
+    args: &'a Args,
+    debian: &'a Debian,
+    commit: Option<String>,
+}
+
+impl Order<'_> {
+    /// Builds the programs, and makes images of them.
+    fn make(&self, place: &Place) -> Result<Vec<Made>> {
+        for part in self.parts {
+            for package in part.programs() {
+                let title = format!("building {package} in release mode (minutes, the first time)");
+                Step::run(title, || build(package, place, self.commit.as_deref()))?;
+            }
+        }
+        self.assemble(&place.target.join("release"))
     }
-    let again = make(parts, args, debian, &place)?;
-    fs::remove_dir_all(&place)?;
-    for (first, second) in first.iter().zip(&again) {
+
+    /// Makes images of the programs in a folder.
+    fn assemble(&self, programs: &Path) -> Result<Vec<Made>> {
+        let checksums = crates::checksums(&fs::read_to_string(workspace().join("Cargo.lock"))?);
+        let distribution = distribution(&fs::read_to_string("/etc/os-release").unwrap_or_default());
+        let mut images = Vec::new();
+        for part in self.parts.iter().copied() {
+            let name = format!("{}/{}:{}", self.args.prefix, part.name(), self.args.tag);
+            let Product {
+                mut image,
+                packages,
+            } = part.product(self.debian, programs)?;
+            image
+                .label(
+                    "org.opencontainers.image.title",
+                    &format!("floe-{}", part.name()),
+                )
+                .label("org.opencontainers.image.version", VERSION)
+                .label("org.opencontainers.image.licenses", "Apache-2.0");
+            if let Some(commit) = &self.commit {
+                image.label("org.opencontainers.image.revision", commit);
+            }
+            let built = image.build()?;
+            let subject = Subject {
+                name: &format!("floe-{}", part.name()),
+                version: VERSION,
+                digest: built.digest(),
+                distribution: &distribution,
+            };
+            let linked = crates::linked(part.programs(), &checksums)?;
+            let mut sbom = serde_json::to_vec_pretty(&sbom::spdx(subject, &packages, &linked))?;
+            sbom.push(b'\n');
+            images.push(Made {
+                part,
+                name,
+                built,
+                sbom,
+            });
+        }
+        Ok(images)
+    }
+}
+
+/// Whether both are the same, one by one.
+fn compare(first: &[Made], again: &[Made]) -> Result<()> {
+    for (first, second) in first.iter().zip(again) {
         let (one, other) = (first.built.digest(), second.built.digest());
         ensure!(
             one == other,
-            "{} is not the same twice: {one}, then {other}",
-            first.name
+            "{} is not the same twice: {one}, then {other}; the programs are in {} and {}",
+            first.name,
+            Place::usual().target.display(),
+            again::place().target.display(),
         );
         ensure!(
             first.sbom == second.sbom,
@@ -231,10 +266,10 @@ fn check(parts: &[Part], args: &Args, debian: &Debian, first: &[Made]) -> Result
 
 /// Builds one program alone: built with others, it would get the features of libraries
 /// that only they want.
-fn build(package: &str, target: &Path, commit: Option<&str>) -> Result<()> {
+fn build(package: &str, place: &Place, commit: Option<&str>) -> Result<()> {
     let mut build = cargo();
     build
-        .current_dir(workspace())
+        .current_dir(&place.sources)
         .args([
             "build",
             "--quiet",
@@ -244,8 +279,8 @@ fn build(package: &str, target: &Path, commit: Option<&str>) -> Result<()> {
             package,
         ])
         .arg("--target-dir")
-        .arg(target)
-        .env("CARGO_ENCODED_RUSTFLAGS", remapped(target).join("\u{1f}"));
+        .arg(&place.target)
+        .env("CARGO_ENCODED_RUSTFLAGS", remapped().join("\u{1f}"));
     match commit {
         Some(commit) => build.env("FLOE_GIT_COMMIT", commit),
         None => build.env_remove("FLOE_GIT_COMMIT"),
@@ -257,21 +292,20 @@ fn build(package: &str, target: &Path, commit: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Messages name files of the sources; where those lie on this machine is left out.
-fn remapped(target: &Path) -> Vec<String> {
+/// Messages name files of the sources; where those lie on this machine is left out. The flags
+/// name all places, wherever is built: libraries that were built with others are built anew.
+fn remapped() -> Vec<String> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-    let mut flags = Vec::new();
     // Of several that fit the last one counts.
-    let places = [
-        home.map(|home| (home, "/cargo")),
-        Some((workspace().to_owned(), "/floe")),
-        Some((target.to_owned(), "/build")),
-    ];
-    for (from, to) in places.into_iter().flatten() {
-        flags.push(format!("--remap-path-prefix={}={to}", from.display()));
+    let mut names: Vec<(PathBuf, &str)> = home.into_iter().map(|it| (it, "/cargo")).collect();
+    for place in [Place::usual(), again::place()] {
+        names.push((place.sources, "/floe"));
+        names.push((place.target, "/build"));
     }
-    flags
+    let flag =
+        |(from, to): &(PathBuf, &str)| format!("--remap-path-prefix={}={to}", from.display());
+    names.iter().map(flag).collect()
 }
 
 /// The commit, if what is built is exactly that.
@@ -347,10 +381,21 @@ mod tests {
 
     #[test]
     fn no_place_of_this_machine_is_in_a_program() {
-        let flags = remapped(Path::new("/somewhere/target"));
-        let last = flags.last().unwrap();
-        assert_eq!(last, "--remap-path-prefix=/somewhere/target=/build");
-        let tree = format!("--remap-path-prefix={}=/floe", workspace().display());
-        assert!(flags.contains(&tree), "{flags:?}");
+        let flags = remapped();
+        let at = |path: &Path, name: &str| {
+            let flag = format!("--remap-path-prefix={}={name}", path.display());
+            flags.iter().position(|it| *it == flag).unwrap()
+        };
+        let (usual, other) = (Place::usual(), again::place());
+        let tree = at(&usual.sources, "/floe");
+        // These are inside of it, and come after it, so that they count.
+        for (path, name) in [
+            (&usual.target, "/build"),
+            (&other.sources, "/floe"),
+            (&other.target, "/build"),
+        ] {
+            assert!(path.starts_with(&usual.sources));
+            assert!(at(path, name) > tree, "{flags:?}");
+        }
     }
 }

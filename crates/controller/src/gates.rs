@@ -2,8 +2,8 @@
 //! have them.
 //!
 //! Work comes in pod names. A pod is looked at as it is then: one at the gate is given its
-//! addresses and let through, and of one that a scheduler has bound the records are told
-//! where it runs. So events may come late, twice or in any order, and what a process that
+//! addresses and let through, of one that a scheduler has bound the records are told
+//! where it runs, and one that came to its node without having been at the gate is told so. So events may come late, twice or in any order, and what a process that
 //! ended has left half done is found by the first look of the next leader.
 //!
 //! - [`calls`]: pods that may go on, because somebody made room.
@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use floe_core::schedule::gate::missed;
 use floe_shell::stop::Stop;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{
@@ -29,7 +30,7 @@ use self::unplaced::Unplaced;
 pub use self::{calls::Calls, nodes::NodeKeeper};
 use crate::{
     binder::{BindError, Binder},
-    cluster::{Assigned, Change, Pod},
+    cluster::{Assigned, Change, Phase, Pod},
     config::{Scheduling, SchedulingSettings},
     duty::Duty,
     evict::Evictor,
@@ -182,7 +183,8 @@ impl Gatekeeper {
             if is_gates {
                 term.unplaced.note(pod, now);
             }
-            is_gates && (self.binder.is_unplaced(pod) || still_waits(pod))
+            is_gates
+                && (self.binder.is_unplaced(pod) || still_waits(pod) || has_missed(pod).is_some())
         };
         if has_work {
             let name = (pod.namespace.clone(), pod.name.clone());
@@ -235,6 +237,11 @@ impl Gatekeeper {
     async fn follow(&self, pod: &Pod) -> Option<()> {
         if still_waits(pod) {
             self.say(pod, true, "AddressAssigned", String::new()).await;
+        }
+        if let Some(missed) = has_missed(pod) {
+            self.binder.reporter.missed_gate(pod, &missed);
+            self.say(pod, false, missed::REASON, missed.to_string())
+                .await;
         }
         let error = self.binder.place(pod).await.err()?;
         let reason = error.reason();
@@ -289,6 +296,19 @@ fn still_waits(pod: &Pod) -> bool {
     let says_so = pod.assigned.as_ref().is_some_and(|it| !it.holds);
     let has_some = || pod.claimed().is_ok_and(|claimed| !claimed.is_empty());
     says_so && pod.gate.is_none() && !pod.terminating && has_some()
+}
+
+/// Whether a pod is on its node for nothing, and what its people can do.
+fn has_missed(pod: &Pod) -> Option<missed::Missed> {
+    missed::missed(missed::Passer {
+        wants_address: pod.wants_address,
+        is_gated: pod.gate.is_some(),
+        // What cannot be read is refused by the agent, with its own reason.
+        claims_some: pod.claimed().map_or(true, |claimed| !claimed.is_empty()),
+        is_leaving: pod.terminating || pod.phase == Phase::Finished,
+        node: pod.node.as_deref(),
+        owners: &pod.owners,
+    })
 }
 
 /// Whether a change of a pod matters here: of one at the gate, more than what it says

@@ -9,7 +9,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use floe_core::ipam::choice::Choice;
+use floe_core::{
+    ipam::choice::Choice,
+    schedule::gate::missed::{self, Missed},
+};
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::{debug, info, warn};
@@ -175,6 +178,25 @@ impl Reporter {
         );
         self.metrics.refused(reason);
         self.tell(pod, turn, true, reason, action, note);
+    }
+
+    /// A pod is on a node and will never have an address. Told once until the words are
+    /// others.
+    pub fn missed_gate(&self, pod: &Pod, missed: &Missed) {
+        let note = missed.to_string();
+        let Some(turn) = self.turn(pod, missed::REASON, &note) else {
+            return;
+        };
+        warn!(
+            namespace = pod.namespace,
+            pod = pod.name,
+            uid = pod.uid,
+            reason = missed::REASON,
+            why = note,
+            "pod was bound without having been at the gate",
+        );
+        self.metrics.refused(missed::REASON);
+        self.tell(pod, turn, true, missed::REASON, "Check", note);
     }
 
     /// A pod without record was found to run with an address, and has it now.

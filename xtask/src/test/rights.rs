@@ -29,15 +29,13 @@ const DECISION: &str = "authorization.k8s.io/decision";
 /// a Secret that somebody has deleted, which floe may not make anew.
 const PROVOKED: [(&str, &str); 2] = [("example.dev", "games"), ("", "secrets")];
 
-/// What no cluster test uses yet, and is needed: a `DaemonSet` whose pods are gone, a node that
-/// dies under FLIPOP's account. To be taken out here when a test comes.
-const UNTRIED: [(&str, &str, &str, &str); 3] = [
-    (CONTROLLER, "apps", "daemonsets", "get"),
+/// What no cluster test uses yet, and is needed: a node that dies under FLIPOP's account, with
+/// agents. To be taken out here when a test comes.
+const UNTRIED: [(&str, &str, &str, &str); 2] = [
     (FLIPOP, "coordination.k8s.io", "leases", "get"),
     (FLIPOP, "coordination.k8s.io", "leases", "list"),
 ];
 
-const CONTROLLER: &str = "system:serviceaccount:kube-system:floe-controller";
 const FLIPOP: &str = "system:serviceaccount:flipop:flipop";
 
 /// A right that a role gives to an account.

@@ -336,6 +336,58 @@ async fn one_that_gets_a_node_after_all_is_left_alone() {
     assert_eq!(server.count(&Method::POST, "/eviction"), 0);
 }
 
+/// As when the webhook was not there.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_came_to_its_node_without_a_gate_is_told_what_to_do() {
+    let scene = Scene::start(|server| {
+        let mut owned = pod("owned");
+        owned["metadata"]["ownerReferences"] = json!([owner("batch/v1", "Job", "j")]);
+        server.put(PODS, owned);
+        server.put(PODS, pod("bare"));
+    })
+    .await;
+    let server = &scene.server;
+    let _running = run(&scene);
+    pass(60).await;
+    for name in ["owned", "bare"] {
+        assert_eq!(scene.told(name), [], "an extender may still bind it");
+        bind(server, name, "n1");
+        until("it is told", || !scene.told(name).is_empty()).await;
+        until("it says so", || condition(server, name).is_some()).await;
+    }
+    pass(300).await;
+    for (name, remedy) in [
+        ("owned", "delete it, and Job j makes another one"),
+        ("bare", "delete it and create it again"),
+    ] {
+        let told = scene.told(name);
+        assert_eq!(told.len(), 1, "once is enough: {told:?}");
+        let (reason, note) = &told[0];
+        assert_eq!(reason, "BoundWithoutAddress");
+        assert!(note.contains(remedy), "{note}");
+        let says = ("False".into(), reason.clone(), note.clone());
+        assert_eq!(condition(server, name), Some(says));
+        let writes = server.count(&Method::PATCH, &format!("/pods/{name}/status"));
+        assert_eq!(writes, 1);
+    }
+    assert_eq!(records(server), []);
+    assert_eq!(server.count(&Method::POST, "/eviction"), 0);
+    assert_eq!(server.count(&Method::DELETE, "/pods/"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_scheduler_asks_an_extender_nobody_misses_a_gate() {
+    let scene = Scene::start(|server| {
+        server.put(PODS, pod("a"));
+    })
+    .await;
+    let _running = run_as(&scene, Scheduling::Extender);
+    bind(&scene.server, "a", "n1");
+    pass(120).await;
+    assert_eq!(scene.told("a"), []);
+    assert_eq!(condition(&scene.server, "a"), None);
+}
+
 /// Writes down what it is asked, and refuses while it is told to.
 #[derive(Default)]
 struct FakeCloud(Mutex<(bool, Vec<String>)>);

@@ -8,6 +8,7 @@
 //! - [`admit`]: which addresses a gated pod gets, and where it can then run.
 //! - [`needs`]: which nodes the pod itself would accept.
 //! - [`patch`]: what is written into the pod to let it go.
+//! - [`missed`]: pods that never were at the gate.
 //!
 //! The decision is that of [`filter`](super::filter) and [`bind`](mod@super::bind), so a
 //! pod gets the same addresses and the same refusals on either way.
@@ -30,6 +31,7 @@ use crate::{
     },
 };
 
+pub mod missed;
 pub mod needs;
 pub mod patch;
 

@@ -22,10 +22,11 @@ use super::lab::{Namespace, wait_for};
 use super::view::View;
 
 /// The names under which the program is installed.
-const NAMES: [&str; 4] = [
+const NAMES: [&str; 5] = [
     "floe-cni",
     "galaxy-k8s-sriov",
     "galaxy-k8s-vlan",
+    "galaxy-sdn",
     "galaxy-underlay-veth",
 ];
 /// The device of a node that leads to the segment.

@@ -14,7 +14,10 @@ use floe_core::{
         slot::Sighting,
         workload::{Scale, State as Found, Workload},
     },
-    schedule::filter::{self, Offer},
+    schedule::{
+        filter::{self, Offer},
+        gate::missed,
+    },
 };
 use jiff::Timestamp;
 
@@ -240,7 +243,7 @@ async fn of_pod(rest: &Rest, pod: Arc<Pod>) -> Explanation {
     } else if let Some(node) = &pod.node {
         let message = format!("bound to node {node}, and no record names it");
         summary.push(format!("{named} has no address: {message}."));
-        explained.refusal = Some(refusal("BoundWithoutAddress", message));
+        explained.refusal = Some(refusal(missed::REASON, message));
     } else {
         decide(rest, &pod, &named, &mut explained, &mut summary).await;
     }
