@@ -163,7 +163,7 @@ impl Agent {
         fs::write(folder.join("galaxy.json"), networks.to_string()).unwrap();
         let log = File::create(folder.join("log")).unwrap();
         let limited = with_only(capabilities);
-        let none = folder.join("no-runtime.sock");
+        let nobody = folder.join("no-runtime.sock");
         let child = within(&node.net)
             .args(["unshare", "--mount", "--", "sh", "-ec", CONTAINER, "sh"])
             .arg(limited.get_program())
@@ -180,7 +180,7 @@ impl Agent {
             .arg("--state-dir")
             .arg(folder.join("states"))
             .arg("--container-runtime-endpoint")
-            .arg(format!("unix://{}", none.display()))
+            .arg(format!("unix://{}", nobody.display()))
             .arg(format!("--hostname-override={NODE}"))
             .env("FLOE_RUN", &node.run)
             .env("FLOE_STATE", &node.state)
