@@ -9,3 +9,4 @@ pub mod ground;
 mod manifests;
 mod names;
 mod secrets;
+mod silence;

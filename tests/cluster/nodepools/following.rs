@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::ground::{A, B, Ground, NODES, droplet, ground, is_ready, pool, said, status, tell};
 use super::secrets::nobody_tells_the_token;
+use super::silence::a_silent_agent_moves_nothing;
 use crate::LIMIT;
 use crate::holdings::told;
 use crate::moving::node_of;
@@ -133,6 +134,7 @@ async fn addresses_of_a_cloud_follow_nodes_and_pods_whatever_becomes_of_them() -
     namespace.apply(&server("node-3").to_string())?;
     status(&namespace, "node-3 waits", waiting(&["node-3"])).await?;
 
+    a_silent_agent_moves_nothing(&ground, "node-1").await?;
     power_off(&ground, &namespace).await?;
     remove(&ground, &namespace).await?;
 

@@ -29,15 +29,6 @@ const DECISION: &str = "authorization.k8s.io/decision";
 /// a Secret that somebody has deleted, which floe may not make anew.
 const PROVOKED: [(&str, &str); 2] = [("example.dev", "games"), ("", "secrets")];
 
-/// What no cluster test uses yet, and is needed: a node that dies under FLIPOP's account, with
-/// agents. To be taken out here when a test comes.
-const UNTRIED: [(&str, &str, &str, &str); 2] = [
-    (FLIPOP, "coordination.k8s.io", "leases", "get"),
-    (FLIPOP, "coordination.k8s.io", "leases", "list"),
-];
-
-const FLIPOP: &str = "system:serviceaccount:flipop:flipop";
-
 /// A right that a role gives to an account.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
@@ -112,13 +103,9 @@ impl Requests {
         let refused = self.0.iter().filter(is_fault).filter(|it| !is_open(it));
         let granted = self.0.iter().filter(|it| !it.refused);
         let granted: Vec<&Request> = granted.collect();
-        let is_untried = |it: &Grant| {
-            let (account, group) = (it.account.as_str(), it.group.as_str());
-            UNTRIED.contains(&(account, group, &it.resource, &it.verb))
-        };
         let unused = grants
             .iter()
-            .filter(|grant| !granted.iter().any(|it| grant.allows(it)) && !is_untried(grant));
+            .filter(|grant| !granted.iter().any(|it| grant.allows(it)));
         Verdict {
             refused: refused.map(ToString::to_string).collect(),
             unused: unused.map(ToString::to_string).collect(),

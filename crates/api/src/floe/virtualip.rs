@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::resource::resource;
 
-pub(in crate::floe) mod definition;
+mod definition;
 mod facts;
 
 pub use self::definition::definition;

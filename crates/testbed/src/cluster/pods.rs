@@ -21,8 +21,12 @@ impl Cluster {
     /// inside use `kubectl exec`.
     pub fn pod_network(&self, pod: &Pod) -> Result<HostRef> {
         let name = pod.name_any();
+        // The first one holds the pod's namespaces; others may be those of a probe, which are
+        // gone in a moment.
         let anchor = processes_of(pod)?
-            .next()
+            .filter_map(|pid| Some((begun(pid)?, pid)))
+            .min()
+            .map(|(_, pid)| pid)
             .with_context(|| format!("pod {name} has no process on this machine"))?;
         Ok(HostRef { name, anchor })
     }
@@ -69,6 +73,14 @@ fn processes_of(pod: &Pod) -> Result<impl Iterator<Item = i32> + use<>> {
     Ok(processes().filter(move |pid| {
         fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&group))
     }))
+}
+
+/// When a process began, in the ticks of the kernel.
+fn begun(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before may have spaces; behind it this is the twentieth word.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
 }
 
 fn processes() -> impl Iterator<Item = i32> {

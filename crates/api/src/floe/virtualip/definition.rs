@@ -266,7 +266,7 @@ fn status() -> JSONSchemaProps {
 }
 
 /// What a register decides and the status shows.
-pub(in crate::floe) fn decided() -> [(&'static str, JSONSchemaProps); 5] {
+fn decided() -> [(&'static str, JSONSchemaProps); 5] {
     [
         (
             "addresses",
