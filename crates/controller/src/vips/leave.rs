@@ -54,7 +54,7 @@ impl Steward {
         }
         let mut current = vip.clone();
         if let Some(entry) = status::withdrawn(vip) {
-            current = self.server.amend(id, vip, entry).await?;
+            current = self.server.enter(id, vip, false, entry).await?;
         }
         let nothing = Wanted::default();
         (current, _) = self.show(id, current, &nothing, true).await?;

@@ -190,7 +190,7 @@ impl Releases {
             last_move: Some(last),
             ..Entry::of(vip)
         };
-        server.amend(id, vip, entry).await?;
+        server.enter(id, vip, false, entry).await?;
         let VipId { namespace, name } = id;
         let node = holder.node;
         info!(

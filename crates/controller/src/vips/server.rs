@@ -123,29 +123,17 @@ impl Server {
         self.known(ask(api.patch_status(&id.name, &params, &Patch::Merge(&patch))).await)
     }
 
-    /// Makes an entry for an object that has none. Returns the object as it is then.
+    /// Gives an object that is as it was seen this entry: its first one, or another. Returns the
+    /// object as it is then.
     pub async fn enter(
         &self,
         id: &VipId,
         seen: &VirtualIP,
+        is_new: bool,
         entry: Entry,
     ) -> Result<VirtualIP, Failure> {
         let known = self.vips.entry(id);
-        if known.is_some() {
-            return Err(Failure::Conflict);
-        }
-        self.replace(id, seen, known, Some(entry)).await
-    }
-
-    /// Changes the entry of an object that is as it was seen. Returns the object as it is then.
-    pub async fn amend(
-        &self,
-        id: &VipId,
-        seen: &VirtualIP,
-        entry: Entry,
-    ) -> Result<VirtualIP, Failure> {
-        let known = self.vips.entry(id);
-        if known.is_none() {
+        if known.is_none() != is_new {
             return Err(Failure::Conflict);
         }
         self.replace(id, seen, known, Some(entry)).await

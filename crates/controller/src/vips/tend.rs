@@ -138,11 +138,7 @@ impl Steward {
         let entry = status::entry(&current, &wanted, is_new);
         let is_entered = entry.is_some();
         if let Some(entry) = entry {
-            current = if is_new {
-                self.server.enter(id, &current, entry).await?
-            } else {
-                self.server.amend(id, &current, entry).await?
-            };
+            current = self.server.enter(id, &current, is_new, entry).await?;
         }
         let told = accepted.is_told(&current);
         // Whoever wishes for a move looks at the status when the wish is taken off.
@@ -155,7 +151,7 @@ impl Steward {
                 successor: Some(successor.clone()),
                 ..Entry::of(&current)
             };
-            current = self.server.amend(id, &current, entry).await?;
+            current = self.server.enter(id, &current, false, entry).await?;
             (current, _) = self.show(id, current, &wanted, true).await?;
         }
         if !told && !accepted.all {

@@ -153,7 +153,8 @@ impl Tables {
         Ok(())
     }
 
-    /// The same once more for connections that were just beginning when the rules changed.
+    /// Makes the kernel forget what is stale, and once more what was just beginning when the rules
+    /// changed last.
     pub fn forget_late_ones(&mut self) {
         self.stale.append(&mut self.late);
         self.forget();
