@@ -3,12 +3,20 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tokio::time::sleep;
 
 use super::addresses::{CONTROL_PLANE, Seat};
 use super::program::Program;
 use super::{BURIAL, Supervisor, network};
+use crate::cgroup::Cgroup;
 use crate::cluster::control::{ProgramName, Reply, Request, Status};
 use crate::host::Role;
+
+/// How often the processes of a node are told to stand still, how often is looked whether
+/// they do, and how many times each time.
+const FREEZES: u32 = 20;
+const LOOK: Duration = Duration::from_millis(10);
+const LOOKS: u32 = 20;
 
 impl Supervisor {
     /// Does what was asked.
@@ -106,12 +114,16 @@ impl Supervisor {
         if !paused {
             return Ok(cgroup.thaw()?);
         }
-        cgroup.freeze()?;
-        // The kernel stops them one by one.
-        while !cgroup.is_frozen()? {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        for _ in 0..FREEZES {
+            if freezes(&cgroup).await? {
+                return Ok(());
+            }
+            // One thread of a program waits for another to end, which stands still already:
+            // that is never over. So they run for a moment.
+            cgroup.thaw()?;
+            sleep(LOOK).await;
         }
-        Ok(())
+        bail!("the processes of {node} do not stand still")
     }
 
     /// Cuts hosts off from the control plane, or ends that; nobody means all.
@@ -182,4 +194,16 @@ impl Supervisor {
             Seat::ControlPlane | Seat::Outside => bail!("{name} is no node"),
         }
     }
+}
+
+/// Has every process stand still; whether all of them soon do. The kernel stops them one by one.
+async fn freezes(cgroup: &Cgroup) -> Result<bool> {
+    cgroup.freeze()?;
+    for _ in 0..LOOKS {
+        if cgroup.is_frozen()? {
+            return Ok(true);
+        }
+        sleep(LOOK).await;
+    }
+    Ok(false)
 }
