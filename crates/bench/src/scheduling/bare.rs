@@ -5,9 +5,10 @@
 //! An extender: the record and the Event, while the scheduler writes the Binding that floe
 //! would write.
 //!
-//! As many are under way at once as the controller has, and as there, Events are written
-//! by themselves. That these are the writes of floe is seen by the API server's own count,
-//! which is part of the table.
+//! As any program that does so, it learns of pods by a watch of its own. As many are under
+//! way at once as the controller has, and as there, Events are written by themselves. That
+//! these are the writes of floe is seen by the API server's own count, which is part of the
+//! table.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,8 +25,9 @@ use floe_core::{
     schedule::gate::{self, patch::Gated},
 };
 use futures::{
-    StreamExt as _, TryStreamExt as _,
+    Stream, StreamExt as _, TryStreamExt as _,
     channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded},
+    stream,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::Pod, events::v1::Event};
@@ -38,6 +40,7 @@ use tokio::task::JoinSet;
 
 use super::{
     Case,
+    changes::{Change, Changes},
     field::{APP, Field},
     pods::{self, Place},
 };
@@ -51,18 +54,64 @@ const EVENTS_AT_ONCE: usize = 8;
 /// The reason of the Event of each pod, which is also floe's.
 pub const REASON: &str = "AddressAllocated";
 
-/// The end of the bare loop at which it is told of pods. It ends when this is gone and
-/// all is written.
-pub struct Bare {
-    work: UnboundedSender<Work>,
-}
-
 /// What there is to do.
 enum Work {
     /// A pod was created.
     Created(Box<Pod>),
     /// A pod was bound to a node.
     Bound { name: String, node: String },
+}
+
+/// Starts the loop among these tasks, for a case that has one. It ends when all is written
+/// for so many pods.
+pub async fn start(
+    field: &Field<'_>,
+    case: Case,
+    pods: usize,
+    tasks: &mut JoinSet<Result<()>>,
+) -> Result<()> {
+    if !case.is_bare() {
+        return Ok(());
+    }
+    let api = Api::namespaced(field.bare.clone(), scene::NAMESPACE);
+    let changes = Changes::from_now_on(api).await?;
+    let (events, news) = unbounded();
+    let desk = Desk {
+        client: field.bare.clone(),
+        size: field.size,
+        has_gates: case.has_gates(),
+        records: Mutex::default(),
+        events,
+    };
+    tasks.spawn(desk.serve(changes, pods));
+    tasks.spawn(tell(field.bare.clone(), news));
+    Ok(())
+}
+
+/// What is seen of so many pods: that each was created, and then, if that is waited for,
+/// where it was bound to.
+fn seen(changes: Changes, pods: usize, until_bound: bool) -> impl Stream<Item = Result<Work>> {
+    let (created, bound) = (pods, if until_bound { pods } else { 0 });
+    let left = (changes, created, bound);
+    stream::try_unfold(left, async |(mut changes, created, bound)| {
+        while created + bound > 0 {
+            let (pod, is_new) = match changes.next().await? {
+                Change::New(pod) => (pod, true),
+                Change::Changed(pod) => (pod, false),
+            };
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+            if is_new {
+                let work = Work::Created(Box::new(pod));
+                return Ok(Some((work, (changes, created - 1, bound))));
+            }
+            if let Some(node) = node.filter(|_| bound > 0) {
+                let name = pod.name_any();
+                let work = Work::Bound { name, node };
+                return Ok(Some((work, (changes, created, bound - 1))));
+            }
+        }
+        Ok(None)
+    })
 }
 
 /// What all of the loop's hands share.
@@ -73,42 +122,6 @@ struct Desk {
     /// The records of pods that have no node yet, by the name of the pod.
     records: Mutex<BTreeMap<String, FloatingIP>>,
     events: UnboundedSender<Event>,
-}
-
-impl Bare {
-    /// Starts it among these tasks, for a case that has one.
-    pub fn start(field: &Field<'_>, case: Case, tasks: &mut JoinSet<Result<()>>) -> Option<Self> {
-        if !case.is_bare() {
-            return None;
-        }
-        let (work, pods) = unbounded();
-        let (events, news) = unbounded();
-        let desk = Desk {
-            client: field.bare.clone(),
-            size: field.size,
-            has_gates: case.has_gates(),
-            records: Mutex::default(),
-            events,
-        };
-        tasks.spawn(desk.serve(pods));
-        tasks.spawn(tell(field.bare.clone(), news));
-        Some(Self { work })
-    }
-
-    /// A pod was created.
-    pub fn created(&self, pod: Pod) -> Result<()> {
-        self.add(Work::Created(Box::new(pod)))
-    }
-
-    /// A pod was bound.
-    pub fn bound(&self, name: String, node: String) -> Result<()> {
-        self.add(Work::Bound { name, node })
-    }
-
-    fn add(&self, work: Work) -> Result<()> {
-        let added = self.work.unbounded_send(work);
-        added.ok().context("the bare loop has ended")
-    }
 }
 
 async fn tell(client: Client, news: UnboundedReceiver<Event>) -> Result<()> {
@@ -122,13 +135,12 @@ async fn tell(client: Client, news: UnboundedReceiver<Event>) -> Result<()> {
 }
 
 impl Desk {
-    async fn serve(self, pods: UnboundedReceiver<Work>) -> Result<()> {
+    async fn serve(self, changes: Changes, pods: usize) -> Result<()> {
         let this = Arc::new(self);
-        pods.map(anyhow::Ok)
+        seen(changes, pods, this.has_gates)
             .try_for_each_concurrent(AT_ONCE, async |work| match work {
                 Work::Created(pod) => this.give(&pod).await,
-                Work::Bound { name, node } if this.has_gates => this.enter(&name, &node).await,
-                Work::Bound { .. } => Ok(()),
+                Work::Bound { name, node } => this.enter(&name, &node).await,
             })
             .await
     }

@@ -27,8 +27,7 @@ use kube::{
 use tokio::{task::JoinSet, time::sleep};
 
 use super::{
-    Case,
-    bare::{self, Bare},
+    Case, bare,
     changes::{Change, Changes},
     field::Field,
     pods,
@@ -45,7 +44,7 @@ use crate::{
 pub const WARM_UP: u32 = 20;
 
 /// How often is looked whether everything is written.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Measures a case, and takes everything away again.
 pub async fn take(field: &Field<'_>, case: Case) -> Result<Measured> {
@@ -87,11 +86,11 @@ async fn drive(field: &Field<'_>, case: Case, numbers: Range<u32>) -> Result<(f6
     let changes = Changes::from_now_on(api).await?;
     let told_before = told(field).await?;
     let mut tasks = JoinSet::new();
-    let bare = Bare::start(field, case, &mut tasks);
+    bare::start(field, case, numbers.len(), &mut tasks).await?;
     let (client, owner) = (field.client.clone(), field.owner.clone());
     let begun = Instant::now();
     tasks.spawn(create(client, case, numbers.clone(), owner));
-    let mut seen = pin!(see(changes, numbers, bare));
+    let mut seen = pin!(see(changes, numbers));
     let uids = loop {
         tokio::select! {
             seen = &mut seen => break seen.context("not all pods are bound")?,
@@ -126,30 +125,15 @@ async fn create(
         .await
 }
 
-/// Waits until all pods are bound, and tells the bare loop of what is seen. Returns the
-/// uids of the pods.
-async fn see(
-    mut changes: Changes,
-    numbers: Range<u32>,
-    bare: Option<Bare>,
-) -> Result<BTreeSet<String>> {
+/// Waits until all pods are bound, and returns their uids.
+async fn see(mut changes: Changes, numbers: Range<u32>) -> Result<BTreeSet<String>> {
     let mut bound = BTreeSet::new();
     while bound.len() < numbers.len() {
         let next = changes.next().await;
         let next = next.with_context(|| format!("{} of {} are", bound.len(), numbers.len()))?;
-        let (pod, is_new) = match next {
-            Change::New(pod) => (pod, true),
-            Change::Changed(pod) => (pod, false),
-        };
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-        if let Some(node) = node
-            && bound.insert(pod.uid().unwrap_or_default())
-            && let Some(bare) = &bare
-        {
-            bare.bound(pod.name_any(), node)?;
-        }
-        if let Some(bare) = bare.as_ref().filter(|_| is_new) {
-            bare.created(pod)?;
+        let (Change::New(pod) | Change::Changed(pod)) = next;
+        if pod.spec.as_ref().is_some_and(|it| it.node_name.is_some()) {
+            bound.insert(pod.uid().unwrap_or_default());
         }
     }
     Ok(bound)
