@@ -30,6 +30,7 @@ mod gates;
 mod load;
 mod readme;
 mod release;
+mod switching;
 
 use load::{Author, Busy, Visitors};
 use release::{Release, done, images, text};
@@ -43,7 +44,8 @@ const MARK: &str = "another build";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
-async fn a_cluster_gets_floe_by_chart_upgrades_it_under_load_and_loses_all_of_it() -> Result<()> {
+async fn a_cluster_gets_floe_by_chart_upgrades_it_under_load_switches_and_loses_all_of_it()
+-> Result<()> {
     let cluster = BARE.alone().await;
     cluster.schedule_with_extender(true).await?;
     let release = Release::install(&cluster, &[])?;
@@ -54,10 +56,12 @@ async fn a_cluster_gets_floe_by_chart_upgrades_it_under_load_and_loses_all_of_it
     own_nodes_only(&cluster)?;
 
     upgraded(&cluster, &release, &namespace).await?;
+    switching::there_and_back(&cluster, &release, &namespace).await?;
 
     namespace.kubectl(&["delete", "deployment", "--all"])?;
     namespace.kubectl(&["wait", "pod", "--all", "--for=delete", "--timeout=90s"])?;
-    release.remove().await
+    release.remove().await?;
+    gates::forgotten(&cluster).await
 }
 
 /// Another build takes the place of this one, and nobody notices: not who asks pods for

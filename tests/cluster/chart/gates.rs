@@ -62,7 +62,7 @@ async fn no_scheduler_is_configured_and_the_documented_deployment_runs_with_addr
 
     // No word of gates is in it.
     namespace.apply(NGINX)?;
-    let held = settled(&namespace).await?;
+    let held = settled(&namespace, 3).await?;
     answered(&cluster, &namespace).await?;
     for pod in held.keys() {
         told(&namespace, pod, "AddressAllocated", "for nodes of").await?;
@@ -72,7 +72,7 @@ async fn no_scheduler_is_configured_and_the_documented_deployment_runs_with_addr
     namespace.kubectl(&["set", "env", "deployment/nginx-deployment", "VERSION=2"])?;
     let rolled = "--timeout=90s";
     namespace.kubectl(&["rollout", "status", "deployment/nginx-deployment", rolled])?;
-    let now = settled(&namespace).await?;
+    let now = settled(&namespace, 3).await?;
     assert!(now.keys().all(|pod| !held.contains_key(pod)), "{now:?}");
     assert_eq!(set(&now), set(&held));
     answered(&cluster, &namespace).await?;
@@ -104,9 +104,12 @@ fn sample_goes(cluster: &Cluster) -> Result<()> {
 
 /// The addresses of the sample, when its records say where its pods run, which is told after
 /// that.
-async fn settled(namespace: &TestNamespace<'_>) -> Result<BTreeMap<String, String>> {
+pub async fn settled(
+    namespace: &TestNamespace<'_>,
+    count: usize,
+) -> Result<BTreeMap<String, String>> {
     wait::until("all have addresses", LIMIT, async || {
-        addresses(namespace, "app=nginx", 3).await.map(Some)
+        addresses(namespace, "app=nginx", count).await.map(Some)
     })
     .await
 }
@@ -123,23 +126,25 @@ async fn trusted(namespace: &TestNamespace<'_>) -> Result<()> {
 }
 
 /// The gates that a pod would have.
-async fn gates_of(namespace: &TestNamespace<'_>, pod: &Value) -> Result<Vec<String>> {
+pub async fn gates_of(namespace: &TestNamespace<'_>, pod: &Value) -> Result<Vec<String>> {
     let params = PostParams {
         dry_run: true,
         ..PostParams::default()
     };
     let pod = serde_json::from_value(pod.clone())?;
     let stored = namespace.api::<Pod>().create(&params, &pod).await?;
-    let gates = stored.spec.and_then(|it| it.scheduling_gates);
-    Ok(gates
-        .unwrap_or_default()
-        .into_iter()
-        .map(|it| it.name)
-        .collect())
+    Ok(names(stored))
+}
+
+/// The gates of a pod.
+pub fn names(pod: Pod) -> Vec<String> {
+    let gates = pod.spec.and_then(|it| it.scheduling_gates);
+    let gates = gates.unwrap_or_default().into_iter();
+    gates.map(|it| it.name).collect()
 }
 
 /// Takes off what floe has put on nodes, as the guide says.
-async fn forgotten(cluster: &Cluster) -> Result<()> {
+pub async fn forgotten(cluster: &Cluster) -> Result<()> {
     let nodes: Api<Node> = Api::all(cluster.client().await?);
     let has = |node: &Node| {
         let status = node.status.clone().unwrap_or_default();
