@@ -41,7 +41,7 @@ pub async fn there_and_back(
     let range = format!(r#"{{"request_ip_range":[["{}"]]}}"#, gated.address);
     let late = racks::pod("late", &json!({ ARGS: range }));
     namespace.apply(&late.to_string())?;
-    told(namespace, "late", "NoAddressLeft", "NoFIPLeft").await?;
+    told(namespace, "late", "NoAddressLeft", "available ips left").await?;
     assert_eq!(gates_now(namespace, "late").await?, [GATE]);
 
     cluster.schedule_with_extender(true).await?;
