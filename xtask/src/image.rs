@@ -142,6 +142,9 @@ pub fn run(args: &Args) -> Result<()> {
         let file = file.display();
         writeln!(table, "  {file}.tar, {file}/, {file}.spdx.json")?;
     }
+    if args.check.is_some() {
+        writeln!(table, "a second build, elsewhere, has made the same")?;
+    }
     write!(std::io::stdout(), "{table}")?;
     Ok(())
 }

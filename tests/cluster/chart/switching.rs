@@ -34,11 +34,11 @@ pub async fn there_and_back(
     })
     .await?;
     cluster.schedule_with_extender(false).await?;
-    let gated = scaled(namespace, 4, &held).await?;
-    told(namespace, &gated.newcomer, "AddressAllocated", "for nodes").await?;
+    let fourth = scaled(namespace, 4, &held).await?;
+    told(namespace, &fourth.newcomer, "AddressAllocated", "for nodes").await?;
 
     // It waits at the gate for what another one has, and is still there when the gates go.
-    let range = format!(r#"{{"request_ip_range":[["{}"]]}}"#, gated.address);
+    let range = format!(r#"{{"request_ip_range":[["{}"]]}}"#, fourth.address);
     let late = racks::pod("late", &json!({ ARGS: range }));
     namespace.apply(&late.to_string())?;
     told(namespace, "late", "NoAddressLeft", "available ips left").await?;
@@ -54,15 +54,14 @@ pub async fn there_and_back(
     .await?;
     told(namespace, "late", "FailedScheduling", "NoFIPLeft").await?;
     namespace.kubectl(&["delete", "pod", "late"])?;
-    let asked = scaled(namespace, 5, &gated.all).await?;
-    told(namespace, &asked.newcomer, "AddressAllocated", "on node").await?;
+    let fifth = scaled(namespace, 5, &fourth.all).await?;
+    told(namespace, &fifth.newcomer, "AddressAllocated", "on node").await?;
 
     // Nobody else has noticed.
     let after = lives(namespace).await?;
-    let stayed = before
-        .iter()
-        .all(|(uid, life)| after.get(uid) == Some(life));
-    ensure!(stayed, "{before:?} became {after:?}");
+    let mut lives = before.iter();
+    let unmoved = lives.all(|(uid, life)| after.get(uid) == Some(life));
+    ensure!(unmoved, "{before:?} became {after:?}");
     Ok(())
 }
 

@@ -94,23 +94,25 @@ fn seen(changes: Changes, pods: usize, until_bound: bool) -> impl Stream<Item = 
     let (created, bound) = (pods, if until_bound { pods } else { 0 });
     let left = (changes, created, bound);
     stream::try_unfold(left, async |(mut changes, created, bound)| {
-        while created + bound > 0 {
-            let (pod, is_new) = match changes.next().await? {
-                Change::New(pod) => (pod, true),
-                Change::Changed(pod) => (pod, false),
-            };
-            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-            if is_new {
-                let work = Work::Created(Box::new(pod));
-                return Ok(Some((work, (changes, created - 1, bound))));
-            }
-            if let Some(node) = node.filter(|_| bound > 0) {
-                let name = pod.name_any();
-                let work = Work::Bound { name, node };
-                return Ok(Some((work, (changes, created, bound - 1))));
+        if created + bound == 0 {
+            return Ok(None);
+        }
+        loop {
+            match changes.next().await? {
+                Change::New(pod) => {
+                    let work = Work::Created(Box::new(pod));
+                    return Ok(Some((work, (changes, created - 1, bound))));
+                }
+                Change::Changed(pod) => {
+                    let name = pod.name_any();
+                    let node = pod.spec.and_then(|spec| spec.node_name);
+                    if let Some(node) = node.filter(|_| bound > 0) {
+                        let work = Work::Bound { name, node };
+                        return Ok(Some((work, (changes, created, bound - 1))));
+                    }
+                }
             }
         }
-        Ok(None)
     })
 }
 
