@@ -15,7 +15,13 @@ use super::view::{Snapshot, View};
 pub fn journey(site: &Site, mode: &Mode, family: Family) {
     let what = format!("{} {family:?}", mode.title);
     let node = site.node();
-    let addresses = mode.addresses(family, 68);
+    // Interfaces of namespaces that have ended may live, and answer, a little longer: also
+    // when the journey of another family begins.
+    let number = match family {
+        Family::V4 | Family::V6 => 68,
+        Family::Dual => 69,
+    };
+    let addresses = mode.addresses(family, number);
     let before = settled(site, mode);
 
     let pod = site.pod(&format!("{}-{family:?}", mode.title));
