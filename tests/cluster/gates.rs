@@ -156,7 +156,8 @@ fn deployment(name: &str, replicas: usize, rack: Option<&str>) -> Value {
     })
 }
 
-fn is_gated(pod: &Pod) -> bool {
+/// Whether a pod waits at floe's gate.
+pub fn is_gated(pod: &Pod) -> bool {
     let gates = pod
         .spec
         .as_ref()

@@ -153,13 +153,13 @@ async fn measure_on(cluster: &Cluster, effort: Effort) -> Result<Vec<Row>> {
     let field = Step::run_async(title, Field::prepare(cluster, size)).await?;
     let mut rounds = Vec::new();
     for number in 0..effort.rounds {
-        // Neither comes a case always after its reference nor the other way around: what a
-        // turn has left in the memory of the API server costs the next one time.
+        // Each of them is the first once, and a case comes before its reference as well as
+        // after it: nobody knows what a turn leaves to the next one.
         let mut order = Case::ALL;
-        order.rotate_left(number % Case::ALL.len());
         if number % 2 == 1 {
             order.reverse();
         }
+        order.rotate_left(number % Case::ALL.len());
         let mut round = Round::new();
         for case in order {
             let title = format!("round {} of {}: {}", number + 1, effort.rounds, case.text());

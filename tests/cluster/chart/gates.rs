@@ -133,14 +133,12 @@ pub async fn gates_of(namespace: &TestNamespace<'_>, pod: &Value) -> Result<Vec<
     };
     let pod = serde_json::from_value(pod.clone())?;
     let stored = namespace.api::<Pod>().create(&params, &pod).await?;
-    Ok(names(stored))
-}
-
-/// The gates of a pod.
-pub fn names(pod: Pod) -> Vec<String> {
-    let gates = pod.spec.and_then(|it| it.scheduling_gates);
-    let gates = gates.unwrap_or_default().into_iter();
-    gates.map(|it| it.name).collect()
+    let gates = stored.spec.and_then(|it| it.scheduling_gates);
+    Ok(gates
+        .unwrap_or_default()
+        .into_iter()
+        .map(|it| it.name)
+        .collect())
 }
 
 /// Takes off what floe has put on nodes, as the guide says.

@@ -9,14 +9,13 @@ use floe_testbed::cluster::{Cluster, wait};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use super::gates::{gates_of, names, settled};
+use super::gates::{gates_of, settled};
 use super::lives;
 use super::release::Release;
 use crate::LIMIT;
+use crate::gates::is_gated;
 use crate::holdings::{ARGS, told};
 use crate::racks;
-
-const GATE: &str = "floe.dev/ip";
 
 /// Three pods of the sample run, and the scheduler asks its extender.
 pub async fn there_and_back(
@@ -30,7 +29,8 @@ pub async fn there_and_back(
     release.upgrade(&["controller.scheduling=gates"])?;
     wait::until("new pods come to the gate", LIMIT, async || {
         let gates = gates_of(namespace, &racks::pod("draft", &json!({}))).await?;
-        Ok((gates == [GATE]).then_some(()))
+        ensure!(gates == ["floe.dev/ip"], "they have {gates:?}");
+        Ok(Some(()))
     })
     .await?;
     cluster.schedule_with_extender(false).await?;
@@ -42,14 +42,14 @@ pub async fn there_and_back(
     let late = racks::pod("late", &json!({ ARGS: range }));
     namespace.apply(&late.to_string())?;
     told(namespace, "late", "NoAddressLeft", "available ips left").await?;
-    assert_eq!(gates_now(namespace, "late").await?, [GATE]);
+    let pods = namespace.api::<Pod>();
+    assert!(is_gated(&pods.get("late").await?));
 
     cluster.schedule_with_extender(true).await?;
     release.upgrade(&["controller.scheduling=extender"])?;
     wait::until("the gate is open", LIMIT, async || {
-        let gates = gates_now(namespace, "late").await?;
-        ensure!(gates.is_empty(), "it has {gates:?}");
-        Ok(Some(()))
+        let late = pods.get("late").await?;
+        Ok((!is_gated(&late)).then_some(()))
     })
     .await?;
     told(namespace, "late", "FailedScheduling", "NoFIPLeft").await?;
@@ -94,9 +94,4 @@ async fn scaled(
         address: address.clone(),
         all,
     })
-}
-
-/// The gates that a pod has.
-async fn gates_now(namespace: &TestNamespace<'_>, pod: &str) -> Result<Vec<String>> {
-    Ok(names(namespace.api::<Pod>().get(pod).await?))
 }
