@@ -197,13 +197,15 @@ fn live(seed: u64, size: Size, broken: Option<Broken>, tracing: bool) -> Result<
     }
 
     world.heal();
-    // What was on its way arrives, and those who were paused go on.
-    let settled = world.now + 10_000;
+    // A node that pauses hears of its faults when it goes on: they are over only then. And
+    // what was on its way arrives.
+    let settled = world.all_awake() + 10_000;
     world.run_until(settled);
     for index in 0..vips {
         world.control(index);
     }
-    // Who is not named in the lease of a silent node waits for the end of its autonomy.
+    // Who is not named in the lease of a silent node waits for the end of its autonomy, and
+    // a node that was named and could not serve tries again after 30 s of its own clock.
     let limit = world.now + 30_000;
     while (0..vips).any(|index| world.servers(&id(index)).is_empty()) {
         wrong(&world, seed)?;

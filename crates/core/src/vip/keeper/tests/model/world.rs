@@ -462,6 +462,12 @@ impl World {
         }
     }
 
+    /// When the last agent that pauses goes on.
+    pub fn all_awake(&self) -> u64 {
+        let agents = self.nodes.iter().filter_map(|it| it.agent.as_ref());
+        agents.map(|it| it.paused).fold(self.now, u64::max)
+    }
+
     pub fn note(&mut self, text: impl FnOnce() -> String) {
         if self.tracing {
             let line = format!("{:>7} {}", self.now, text());
