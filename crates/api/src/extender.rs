@@ -65,7 +65,8 @@ pub struct Offer<'a> {
 /// The highest score of a node; the scheduler weighs it against others.
 pub const MAX_SCORE: i64 = 10;
 
-/// How well a node suits. The answer to prioritize is a list of these.
+/// How well a node suits. The answer to prioritize is a list of these; a node that it does
+/// not name has 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HostScore<'a> {
     /// The name of the node.

@@ -86,6 +86,10 @@ impl Desk {
     }
 
     /// Which of the offered nodes it should rather run on.
+    ///
+    /// The scheduler adds what is answered to scores of its own, so that only differences
+    /// matter: the answer names the nodes that are better than the worst of them, and by how
+    /// much. Where all are alike, that is nobody, however many nodes there are.
     pub async fn prioritize<'a>(&self, offer: &'a Offer<'a>) -> Vec<HostScore<'a>> {
         let start = Instant::now();
         let claim = match self.claim(&offer.pod).await {
@@ -95,8 +99,7 @@ impl Desk {
                     debug!(why = %unanswered, "no node is better than another");
                     self.metrics.answered("priority", start.elapsed(), false);
                 }
-                let hosts = offer.nodes.names();
-                return hosts.map(|host| HostScore { host, score: 0 }).collect();
+                return Vec::new();
             }
         };
         let offers = self.offers(offer.nodes.names());
@@ -104,11 +107,12 @@ impl Desk {
             .store
             .read(|books| score::score(books.ledger(), &claim.claimant, &offers));
         self.metrics.answered("priority", start.elapsed(), true);
-        let scores = scores.into_iter();
-        scores
+        let worst = scores.iter().map(|(_, score)| *score).min().unwrap_or(0);
+        let better = scores.into_iter().filter(|(_, score)| *score > worst);
+        better
             .map(|(host, score)| HostScore {
                 host,
-                score: score.into(),
+                score: (score - worst).into(),
             })
             .collect()
     }

@@ -90,8 +90,12 @@ impl Error {
 pub async fn run(config: Config) -> Result<(), Error> {
     let signals = Signals::listen()?;
     let settings = addresses::load(&config.file)?;
-    let (client, server) = client::make(config.kubeconfig.clone()).await?;
-    let evictor = Evictor::new(client::direct(config.kubeconfig.clone()).await?);
+    let (sure, server) = client::make(config.kubeconfig.clone()).await?;
+    let ways = Ways {
+        client: client::shared(config.kubeconfig.clone()).await?,
+        sure,
+        evictor: Evictor::new(client::direct(config.kubeconfig.clone()).await?),
+    };
     let doors = Doors::open(&config).await?;
     let addr = |listener: &TcpListener, asked| listener.local_addr().unwrap_or(asked);
     let extender_addr = addr(&doors.extender, config.extender.addr);
@@ -113,7 +117,7 @@ pub async fn run(config: Config) -> Result<(), Error> {
     };
 
     let mut tasks = Tasks::default();
-    start(&mut tasks, &client, evictor, config, settings, doors, own)?;
+    start(&mut tasks, ways, config, settings, doors, own)?;
 
     tasks.run(signals).await
 }
@@ -121,10 +125,18 @@ pub async fn run(config: Config) -> Result<(), Error> {
 /// All tasks of the controller.
 type Tasks = tasks::Tasks<Error>;
 
+/// The ways to the API server.
+struct Ways {
+    /// What most of the controller uses, with many requests at a time.
+    client: Client,
+    /// For those who have to know in time whether the server answers, and who leads.
+    sure: Client,
+    evictor: Evictor,
+}
+
 fn start(
     tasks: &mut Tasks,
-    client: &Client,
-    evictor: Evictor,
+    ways: Ways,
     config: Config,
     settings: Settings,
     doors: Doors,
@@ -135,14 +147,20 @@ fn start(
         period: config.timing.retry_period(),
         limit: config.timing.renew_deadline() / 2,
     };
-    let (asked, seen) = (client.clone(), contact.clone());
+    let Ways {
+        client,
+        sure,
+        evictor,
+    } = ways;
+    let client = &client;
+    let (asked, seen) = (sure.clone(), contact.clone());
     tasks.start(|stop| apiserver::keep_contact(asked, seen, pace, stop));
 
     // Without an election nobody sends: the value stays what it is.
     let (mut standing, mut lease) = (watch::channel(Standing::Leading).1, None);
     if let Some(election) = config.election {
         let seen = lease.insert(Contact::new()).clone();
-        let elector = Elector::new(client.clone(), election, config.timing, seen, own);
+        let elector = Elector::new(sure, election, config.timing, seen, own);
         standing = elector.standing();
         tasks.start(|stop| elector.run(stop));
     }

@@ -4,16 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{Builder, connect::HttpConnector},
-    rt::TokioExecutor,
+    rt::{TokioExecutor, TokioTimer},
 };
 use kube::{
     Client, Config,
     client::{Body, ConfigExt as _, retry::RetryPolicy},
     config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
+use rustls::pki_types::ServerName;
 use tower::{ServiceBuilder, retry::RetryLayer};
 
 /// How long nothing may come over a connection before the other side is asked whether it is
@@ -46,12 +48,31 @@ pub enum ClientError {
     Client(#[source] kube::Error),
 }
 
-/// Makes a client, and tells the server's address; does not connect yet.
+/// How requests get to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lines {
+    /// Each over a connection that it has for itself, which is used again afterwards. When
+    /// a connection goes bad, that of the next request is another one.
+    Apart,
+    /// All over one connection (HTTP/2), if the server can do that. With many at a time that
+    /// is less work for both; but all of them wait until it is noticed that the connection
+    /// has gone bad.
+    Shared,
+}
+
+/// Makes a client for what has to be known in time, and tells the server's address; does
+/// not connect yet.
 pub async fn make(kubeconfig: Option<PathBuf>) -> Result<(Client, Uri), ClientError> {
     let config = config(kubeconfig).await?;
     let server = config.cluster_url.clone();
-    let client = connected(config).map_err(ClientError::Client)?;
+    let client = connected(config, Lines::Apart).map_err(ClientError::Client)?;
     Ok((client, server))
+}
+
+/// Makes a client for many requests at a time.
+pub async fn shared(kubeconfig: Option<PathBuf>) -> Result<Client, ClientError> {
+    let config = config(kubeconfig).await?;
+    connected(config, Lines::Shared).map_err(ClientError::Client)
 }
 
 /// Makes a client that tells at once what the server refuses for now (429, 503, 504), where
@@ -59,13 +80,13 @@ pub async fn make(kubeconfig: Option<PathBuf>) -> Result<(Client, Uri), ClientEr
 pub async fn direct(kubeconfig: Option<PathBuf>) -> Result<Client, ClientError> {
     let mut config = config(kubeconfig).await?;
     config.default_retry = false;
-    connected(config).map_err(ClientError::Client)
+    connected(config, Lines::Apart).map_err(ClientError::Client)
 }
 
 /// A client whose connections notice when the other side is gone. The library's own has no
 /// setting for that, so the parts of which it is made are put together here; without its spans
 /// for each request, and without an end for identities that a plugin gives, which no pod has.
-fn connected(config: Config) -> Result<Client, kube::Error> {
+fn connected(config: Config, lines: Lines) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
         // Refused by the library, which says what is missing.
         return Client::try_from(config);
@@ -76,10 +97,15 @@ fn connected(config: Config) -> Result<Client, kube::Error> {
     connector.set_keepalive_interval(Some(ASKED_EVERY));
     connector.set_keepalive_retries(Some(ASKED_TIMES));
     connector.set_tcp_user_timeout(Some(UNHEARD));
-    let connector = config.rustls_https_connector_with_connector(connector)?;
-    let mut connector = TimeoutConnector::new(connector);
+    let mut connector = TimeoutConnector::new(secured(&config, connector, lines)?);
     connector.set_connect_timeout(config.connect_timeout);
-    let http = Builder::new(TokioExecutor::new()).build::<_, Body>(connector);
+    let http = Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        // The kernel asks the other side's kernel, these ask its program.
+        .http2_keep_alive_interval(ASKED_AFTER)
+        .http2_keep_alive_timeout(ASKED_EVERY * ASKED_TIMES)
+        .http2_keep_alive_while_idle(true)
+        .build::<_, Body>(connector);
     let retries = config
         .default_retry
         .then(|| RetryLayer::new(RetryPolicy::server_retry()));
@@ -91,6 +117,26 @@ fn connected(config: Config) -> Result<Client, kube::Error> {
         .map_err(tower::BoxError::from)
         .service(http);
     Ok(Client::new(service, config.default_namespace))
+}
+
+/// Adds TLS as the configuration wants it, and agrees on the version of HTTP.
+fn secured(
+    config: &Config,
+    connector: HttpConnector,
+    lines: Lines,
+) -> Result<HttpsConnector<HttpConnector>, kube::Error> {
+    let mut builder = HttpsConnectorBuilder::new()
+        .with_tls_config(config.rustls_client_config()?)
+        .https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = ServerName::try_from(name.clone());
+        let name = name.map_err(|error| kube::Error::Service(error.into()))?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(match lines {
+        Lines::Apart => builder.enable_http1().wrap_connector(connector),
+        Lines::Shared => builder.enable_all_versions().wrap_connector(connector),
+    })
 }
 
 async fn config(kubeconfig: Option<PathBuf>) -> Result<Config, ClientError> {
@@ -139,7 +185,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = format!("http://127.0.0.1:{port}").parse().unwrap();
-        let client = connected(Config::new(server)).unwrap();
+        let client = connected(Config::new(server), Lines::Apart).unwrap();
         let question = tokio::spawn(async move { client.apiserver_version().await });
         // Heard and never answered, as by a watch of what never changes.
         let (mut heard, _) = listener.accept().await.unwrap();
@@ -161,5 +207,49 @@ mod tests {
             .unwrap();
         assert!(ticks <= ASKED_AFTER.as_secs() * 100, "{ticks}");
         question.abort();
+    }
+
+    /// The version of HTTP that such a client and a server which can do both agree on.
+    async fn agreed(lines: Lines, tls_server_name: Option<&str>) -> Option<Vec<u8>> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let name = tls_server_name.unwrap_or("127.0.0.1");
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        let key = made.signing_key.serialize_der().try_into().unwrap();
+        let mut tls = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("https://{}", listener.local_addr().unwrap());
+        let mut config = Config::new(server.parse().unwrap());
+        config.root_cert = Some(vec![made.cert.der().to_vec()]);
+        config.tls_server_name = tls_server_name.map(str::to_owned);
+        let client = connected(config, lines).unwrap();
+        let question = tokio::spawn(async move { client.apiserver_version().await });
+        let (heard, _) = listener.accept().await.unwrap();
+        let heard = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(tls))
+            .accept(heard)
+            .await
+            .unwrap();
+        question.abort();
+        heard.get_ref().1.alpn_protocol().map(<[u8]>::to_vec)
+    }
+
+    #[tokio::test]
+    async fn many_requests_share_a_connection_and_those_in_time_do_not() {
+        let shared = Some(b"h2".to_vec());
+        assert_eq!(agreed(Lines::Shared, None).await, shared);
+        assert_eq!(agreed(Lines::Shared, Some("kubernetes")).await, shared);
+        assert_eq!(agreed(Lines::Apart, None).await, None);
+    }
+
+    #[test]
+    fn a_name_that_no_server_can_have_is_refused() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut config = Config::new("https://127.0.0.1:6443".parse().unwrap());
+        config.tls_server_name = Some("not a name".to_owned());
+        let refused = connected(config, Lines::Shared).err().unwrap();
+        assert!(refused.to_string().contains("name"), "{refused}");
     }
 }
