@@ -48,7 +48,7 @@ pub struct Effort {
 impl Effort {
     /// What the promises are about.
     pub const FULL: Self = Self {
-        rounds: 5,
+        rounds: 9,
         pods: 1_000,
     };
     /// Small enough to try the benchmark itself.
@@ -93,6 +93,7 @@ pub enum Case {
 }
 
 impl Case {
+    #[cfg(test)]
     const ALL: [Self; 5] = [
         Self::Plain,
         Self::BareGates,
@@ -136,6 +137,24 @@ impl Case {
     }
 }
 
+/// The cases of a round. One and its reference come one after the other, since the machine
+/// is not as fast at all times; now this one is first and now that one, and so are pairs,
+/// since nobody knows what a turn leaves to the next one.
+fn order(round: usize) -> Vec<Case> {
+    let mut pairs = [
+        vec![Case::Plain],
+        vec![Case::BareGates, Case::Gates],
+        vec![Case::BareExtender, Case::Extender],
+    ];
+    let first = round % pairs.len();
+    pairs.rotate_left(first);
+    let mut order = pairs.concat();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
 /// Makes a cluster and measures on it. It is gone afterwards, however that ends.
 pub async fn measure(effort: Effort) -> Result<Vec<Row>> {
     let cluster = tokio::task::spawn_blocking(|| Cluster::up(&ClusterSpec::new(NAME).nodes(1)))
@@ -153,15 +172,8 @@ async fn measure_on(cluster: &Cluster, effort: Effort) -> Result<Vec<Row>> {
     let field = Step::run_async(title, Field::prepare(cluster, size)).await?;
     let mut rounds = Vec::new();
     for number in 0..effort.rounds {
-        // Each of them is the first once, and a case comes before its reference as well as
-        // after it: nobody knows what a turn leaves to the next one.
-        let mut order = Case::ALL;
-        if number % 2 == 1 {
-            order.reverse();
-        }
-        order.rotate_left(number % Case::ALL.len());
         let mut round = Round::new();
-        for case in order {
+        for case in order(number) {
             let title = format!("round {} of {}: {}", number + 1, effort.rounds, case.text());
             let measured = Step::run_async(title, Box::pin(turn::take(&field, case))).await?;
             tell(&measured);
@@ -184,4 +196,28 @@ fn tell(measured: &Measured) {
         Figure::Seconds(measured.written),
         measured.writes,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_has_its_turn_beside_its_reference_now_before_and_now_after_it() {
+        let position = |order: &[Case], case| order.iter().position(|it| *it == case).unwrap();
+        for (case, reference) in [
+            (Case::Gates, Case::BareGates),
+            (Case::Extender, Case::BareExtender),
+        ] {
+            let mut before = 0;
+            for round in 0..Effort::FULL.rounds {
+                let order = order(round);
+                assert_eq!(order.len(), Case::ALL.len());
+                let (one, other) = (position(&order, case), position(&order, reference));
+                assert_eq!(one.abs_diff(other), 1, "{order:?}");
+                before += usize::from(one < other);
+            }
+            assert_eq!(before, Effort::FULL.rounds / 2);
+        }
+    }
 }
