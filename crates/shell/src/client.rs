@@ -25,6 +25,11 @@ use tower::{ServiceBuilder, retry::RetryLayer};
 const ASKED_AFTER: Duration = Duration::from_secs(10);
 const ASKED_EVERY: Duration = Duration::from_secs(2);
 const ASKED_TIMES: u32 = 3;
+/// How much a shared connection may bring that nobody has taken yet, for one request and for
+/// all of them. As many watches as there are do not take their news for a while, and still
+/// leave room for the answers that they may wait for.
+const UNTAKEN: u32 = 512 * 1024;
+const UNTAKEN_OF_ALL: u32 = 64 * UNTAKEN;
 /// How long what was sent may stay without an acknowledgement.
 const UNHEARD: Duration = Duration::from_secs(16);
 
@@ -105,6 +110,8 @@ fn connected(config: Config, lines: Lines) -> Result<Client, kube::Error> {
         .http2_keep_alive_interval(ASKED_AFTER)
         .http2_keep_alive_timeout(ASKED_EVERY * ASKED_TIMES)
         .http2_keep_alive_while_idle(true)
+        .http2_initial_stream_window_size(UNTAKEN)
+        .http2_initial_connection_window_size(UNTAKEN_OF_ALL)
         .build::<_, Body>(connector);
     let retries = config
         .default_retry
@@ -155,6 +162,13 @@ async fn from_file(path: &Path) -> Result<Config, KubeconfigError> {
 
 #[cfg(test)]
 mod tests {
+    use std::{convert::Infallible, sync::Arc};
+
+    use hyper::{body::Incoming, server::conn::http2, service::service_fn};
+    use hyper_util::rt::TokioIo;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
     use super::*;
 
     #[tokio::test]
@@ -182,7 +196,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_silent_connection_asks_whether_the_server_is_still_there() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = format!("http://127.0.0.1:{port}").parse().unwrap();
         let client = connected(Config::new(server), Lines::Apart).unwrap();
@@ -209,8 +223,8 @@ mod tests {
         question.abort();
     }
 
-    /// The version of HTTP that such a client and a server which can do both agree on.
-    async fn agreed(lines: Lines, tls_server_name: Option<&str>) -> Option<Vec<u8>> {
+    /// A server that can do both versions of HTTP, and the configuration of its clients.
+    async fn server(tls_server_name: Option<&str>) -> (TcpListener, TlsAcceptor, Config) {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let name = tls_server_name.unwrap_or("127.0.0.1");
         let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
@@ -220,18 +234,21 @@ mod tests {
             .with_single_cert(vec![made.cert.der().clone()], key)
             .unwrap();
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = format!("https://{}", listener.local_addr().unwrap());
-        let mut config = Config::new(server.parse().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let mut config = Config::new(url.parse().unwrap());
         config.root_cert = Some(vec![made.cert.der().to_vec()]);
         config.tls_server_name = tls_server_name.map(str::to_owned);
+        (listener, TlsAcceptor::from(Arc::new(tls)), config)
+    }
+
+    /// The version of HTTP that such a client agrees on with a server which can do both.
+    async fn agreed(lines: Lines, tls_server_name: Option<&str>) -> Option<Vec<u8>> {
+        let (listener, tls, config) = server(tls_server_name).await;
         let client = connected(config, lines).unwrap();
         let question = tokio::spawn(async move { client.apiserver_version().await });
         let (heard, _) = listener.accept().await.unwrap();
-        let heard = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(tls))
-            .accept(heard)
-            .await
-            .unwrap();
+        let heard = tls.accept(heard).await.unwrap();
         question.abort();
         heard.get_ref().1.alpn_protocol().map(<[u8]>::to_vec)
     }
@@ -242,6 +259,43 @@ mod tests {
         assert_eq!(agreed(Lines::Shared, None).await, shared);
         assert_eq!(agreed(Lines::Shared, Some("kubernetes")).await, shared);
         assert_eq!(agreed(Lines::Apart, None).await, None);
+    }
+
+    /// A watch has more to tell than anybody takes, and the version is 1.34.
+    fn answer(path: &str) -> http::Response<Body> {
+        let version = serde_json::json!({
+            "major": "1", "minor": "34", "buildDate": "", "compiler": "", "gitCommit": "",
+            "gitTreeState": "", "gitVersion": "", "goVersion": "", "platform": "",
+        });
+        let bytes = match path {
+            "/watch" => vec![b' '; 4 * 1024 * 1024],
+            _ => version.to_string().into_bytes(),
+        };
+        http::Response::new(Body::from(bytes))
+    }
+
+    #[tokio::test]
+    async fn watches_whose_news_nobody_takes_leave_room_for_answers() {
+        let (listener, tls, config) = server(None).await;
+        let serving = tokio::spawn(async move {
+            let (heard, _) = listener.accept().await.unwrap();
+            let heard = TokioIo::new(tls.accept(heard).await.unwrap());
+            let service = service_fn(async |request: http::Request<Incoming>| {
+                Ok::<_, Infallible>(answer(request.uri().path()))
+            });
+            http2::Builder::new(TokioExecutor::new())
+                .serve_connection(heard, service)
+                .await
+        });
+        let client = connected(config, Lines::Shared).unwrap();
+        let mut watches = Vec::new();
+        for _ in 0..40 {
+            let request = http::Request::get("/watch").body(Body::empty()).unwrap();
+            watches.push(client.send(request).await.unwrap());
+        }
+        let asked = tokio::time::timeout(Duration::from_secs(20), client.apiserver_version());
+        assert_eq!(asked.await.unwrap().unwrap().minor, "34");
+        serving.abort();
     }
 
     #[test]
