@@ -129,7 +129,8 @@ type Tasks = tasks::Tasks<Error>;
 struct Ways {
     /// What most of the controller uses, with many requests at a time.
     client: Client,
-    /// For those who have to know in time whether the server answers, and who leads.
+    /// For those who have to know in time: whether the server answers, who leads, and which
+    /// nodes are dead.
     sure: Client,
     evictor: Evictor,
 }
@@ -160,7 +161,7 @@ fn start(
     let (mut standing, mut lease) = (watch::channel(Standing::Leading).1, None);
     if let Some(election) = config.election {
         let seen = lease.insert(Contact::new()).clone();
-        let elector = Elector::new(sure, election, config.timing, seen, own);
+        let elector = Elector::new(sure.clone(), election, config.timing, seen, own);
         standing = elector.standing();
         tasks.start(|stop| elector.run(stop));
     }
@@ -171,7 +172,7 @@ fn start(
         let (events, metrics) = (events.clone(), metrics.clone());
         let with_agents = config.float_ips;
         let standing = standing.clone();
-        node_ips::start(tasks, client, with_agents, events, metrics, standing);
+        node_ips::start(tasks, &sure, with_agents, events, metrics, standing);
     }
     if !config.float_ips {
         let limit = config.timing.renew_deadline();

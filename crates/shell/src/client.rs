@@ -25,6 +25,12 @@ use tower::{ServiceBuilder, retry::RetryLayer};
 const ASKED_AFTER: Duration = Duration::from_secs(10);
 const ASKED_EVERY: Duration = Duration::from_secs(2);
 const ASKED_TIMES: u32 = 3;
+/// The same for a shared connection, on which the server's program is asked and not its
+/// kernel. Sooner, since everything waits for it.
+const PULSE: Pulse = Pulse {
+    after: Duration::from_secs(2),
+    within: Duration::from_secs(8),
+};
 /// How much a shared connection may bring that nobody has taken yet, for one request and for
 /// all of them. As many watches as there are do not take their news for a while, and still
 /// leave room for the answers that they may wait for.
@@ -59,39 +65,49 @@ enum Lines {
     /// Each over a connection that it has for itself, which is used again afterwards. When
     /// a connection goes bad, that of the next request is another one.
     Apart,
-    /// All over one connection (HTTP/2), if the server can do that. With many at a time that
-    /// is less work for both; but all of them wait until it is noticed that the connection
-    /// has gone bad.
+    /// All over one connection (HTTP/2), if the server can do that: as many at a time as it
+    /// allows, which is 100 by default, and the others wait for their turn. With many at a
+    /// time that is less work for both; but when the connection goes bad, all of them wait
+    /// until that is noticed.
     Shared,
 }
 
-/// Makes a client for what has to be known in time, and tells the server's address; does
-/// not connect yet.
+/// When a shared connection is taken for dead.
+#[derive(Clone, Copy)]
+struct Pulse {
+    /// How long nothing may come before the server is asked.
+    after: Duration,
+    /// How long its answer may take.
+    within: Duration,
+}
+
+/// Makes a client whose requests do not depend on each other, and tells the server's
+/// address; does not connect yet.
 pub async fn make(kubeconfig: Option<PathBuf>) -> Result<(Client, Uri), ClientError> {
     let config = config(kubeconfig).await?;
     let server = config.cluster_url.clone();
-    let client = connected(config, Lines::Apart).map_err(ClientError::Client)?;
+    let client = connected(config, Lines::Apart, PULSE).map_err(ClientError::Client)?;
     Ok((client, server))
 }
 
-/// Makes a client for many requests at a time.
+/// Makes a client for many requests at a time, which may all wait for a moment.
 pub async fn shared(kubeconfig: Option<PathBuf>) -> Result<Client, ClientError> {
     let config = config(kubeconfig).await?;
-    connected(config, Lines::Shared).map_err(ClientError::Client)
+    connected(config, Lines::Shared, PULSE).map_err(ClientError::Client)
 }
 
 /// Makes a client that tells at once what the server refuses for now (429, 503, 504), where
-/// the other one tries again by itself.
+/// the others try again by themselves.
 pub async fn direct(kubeconfig: Option<PathBuf>) -> Result<Client, ClientError> {
     let mut config = config(kubeconfig).await?;
     config.default_retry = false;
-    connected(config, Lines::Apart).map_err(ClientError::Client)
+    connected(config, Lines::Apart, PULSE).map_err(ClientError::Client)
 }
 
 /// A client whose connections notice when the other side is gone. The library's own has no
 /// setting for that, so the parts of which it is made are put together here; without its spans
 /// for each request, and without an end for identities that a plugin gives, which no pod has.
-fn connected(config: Config, lines: Lines) -> Result<Client, kube::Error> {
+fn connected(config: Config, lines: Lines, pulse: Pulse) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
         // Refused by the library, which says what is missing.
         return Client::try_from(config);
@@ -102,13 +118,14 @@ fn connected(config: Config, lines: Lines) -> Result<Client, kube::Error> {
     connector.set_keepalive_interval(Some(ASKED_EVERY));
     connector.set_keepalive_retries(Some(ASKED_TIMES));
     connector.set_tcp_user_timeout(Some(UNHEARD));
+    // A small request must not wait until the one before it has arrived.
+    connector.set_nodelay(lines == Lines::Shared);
     let mut connector = TimeoutConnector::new(secured(&config, connector, lines)?);
     connector.set_connect_timeout(config.connect_timeout);
     let http = Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        // The kernel asks the other side's kernel, these ask its program.
-        .http2_keep_alive_interval(ASKED_AFTER)
-        .http2_keep_alive_timeout(ASKED_EVERY * ASKED_TIMES)
+        .http2_keep_alive_interval(pulse.after)
+        .http2_keep_alive_timeout(pulse.within)
         .http2_keep_alive_while_idle(true)
         .http2_initial_stream_window_size(UNTAKEN)
         .http2_initial_connection_window_size(UNTAKEN_OF_ALL)
@@ -199,7 +216,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = format!("http://127.0.0.1:{port}").parse().unwrap();
-        let client = connected(Config::new(server), Lines::Apart).unwrap();
+        let client = connected(Config::new(server), Lines::Apart, PULSE).unwrap();
         let question = tokio::spawn(async move { client.apiserver_version().await });
         // Heard and never answered, as by a watch of what never changes.
         let (mut heard, _) = listener.accept().await.unwrap();
@@ -245,7 +262,7 @@ mod tests {
     /// The version of HTTP that such a client agrees on with a server which can do both.
     async fn agreed(lines: Lines, tls_server_name: Option<&str>) -> Option<Vec<u8>> {
         let (listener, tls, config) = server(tls_server_name).await;
-        let client = connected(config, lines).unwrap();
+        let client = connected(config, lines, PULSE).unwrap();
         let question = tokio::spawn(async move { client.apiserver_version().await });
         let (heard, _) = listener.accept().await.unwrap();
         let heard = tls.accept(heard).await.unwrap();
@@ -287,7 +304,7 @@ mod tests {
                 .serve_connection(heard, service)
                 .await
         });
-        let client = connected(config, Lines::Shared).unwrap();
+        let client = connected(config, Lines::Shared, PULSE).unwrap();
         let mut watches = Vec::new();
         for _ in 0..40 {
             let request = http::Request::get("/watch").body(Body::empty()).unwrap();
@@ -298,12 +315,43 @@ mod tests {
         serving.abort();
     }
 
+    #[tokio::test]
+    async fn a_shared_connection_whose_server_is_silent_is_given_up() {
+        let (listener, tls, config) = server(None).await;
+        let (silence, mut silent) = tokio::sync::oneshot::channel::<()>();
+        let serving = tokio::spawn(async move {
+            let (heard, _) = listener.accept().await.unwrap();
+            let heard = TokioIo::new(tls.accept(heard).await.unwrap());
+            let service = service_fn(async |request: http::Request<Incoming>| {
+                Ok::<_, Infallible>(answer(request.uri().path()))
+            });
+            let builder = http2::Builder::new(TokioExecutor::new());
+            let mut connection = std::pin::pin!(builder.serve_connection(heard, service));
+            tokio::select! {
+                _ = &mut connection => {}
+                _ = &mut silent => {}
+            }
+            // Open, and nobody is there.
+            std::future::pending::<()>().await;
+        });
+        let pulse = Pulse {
+            after: Duration::from_millis(100),
+            within: Duration::from_millis(100),
+        };
+        let client = connected(config, Lines::Shared, pulse).unwrap();
+        client.apiserver_version().await.unwrap();
+        silence.send(()).unwrap();
+        let asked = tokio::time::timeout(Duration::from_secs(20), client.apiserver_version());
+        assert!(asked.await.unwrap().is_err());
+        serving.abort();
+    }
+
     #[test]
     fn a_name_that_no_server_can_have_is_refused() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut config = Config::new("https://127.0.0.1:6443".parse().unwrap());
         config.tls_server_name = Some("not a name".to_owned());
-        let refused = connected(config, Lines::Shared).err().unwrap();
+        let refused = connected(config, Lines::Shared, PULSE).err().unwrap();
         assert!(refused.to_string().contains("name"), "{refused}");
     }
 }
