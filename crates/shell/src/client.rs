@@ -179,7 +179,7 @@ async fn from_file(path: &Path) -> Result<Config, KubeconfigError> {
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, sync::Arc};
+    use std::{convert::Infallible, future::pending, pin::pin, sync::Arc};
 
     use hyper::{body::Incoming, server::conn::http2, service::service_fn};
     use hyper_util::rt::TokioIo;
@@ -291,19 +291,26 @@ mod tests {
         http::Response::new(Body::from(bytes))
     }
 
+    /// Answers over the first connection until `silent`, and leaves it open then.
+    async fn serve(listener: TcpListener, tls: TlsAcceptor, silent: impl Future) {
+        let (heard, _) = listener.accept().await.unwrap();
+        let heard = TokioIo::new(tls.accept(heard).await.unwrap());
+        let service = service_fn(async |request: http::Request<Incoming>| {
+            Ok::<_, Infallible>(answer(request.uri().path()))
+        });
+        let builder = http2::Builder::new(TokioExecutor::new());
+        let mut connection = pin!(builder.serve_connection(heard, service));
+        tokio::select! {
+            _ = &mut connection => {}
+            _ = silent => {}
+        }
+        pending::<()>().await;
+    }
+
     #[tokio::test]
     async fn watches_whose_news_nobody_takes_leave_room_for_answers() {
         let (listener, tls, config) = server(None).await;
-        let serving = tokio::spawn(async move {
-            let (heard, _) = listener.accept().await.unwrap();
-            let heard = TokioIo::new(tls.accept(heard).await.unwrap());
-            let service = service_fn(async |request: http::Request<Incoming>| {
-                Ok::<_, Infallible>(answer(request.uri().path()))
-            });
-            http2::Builder::new(TokioExecutor::new())
-                .serve_connection(heard, service)
-                .await
-        });
+        let serving = tokio::spawn(serve(listener, tls, pending::<()>()));
         let client = connected(config, Lines::Shared, PULSE).unwrap();
         let mut watches = Vec::new();
         for _ in 0..40 {
@@ -318,22 +325,8 @@ mod tests {
     #[tokio::test]
     async fn a_shared_connection_whose_server_is_silent_is_given_up() {
         let (listener, tls, config) = server(None).await;
-        let (silence, mut silent) = tokio::sync::oneshot::channel::<()>();
-        let serving = tokio::spawn(async move {
-            let (heard, _) = listener.accept().await.unwrap();
-            let heard = TokioIo::new(tls.accept(heard).await.unwrap());
-            let service = service_fn(async |request: http::Request<Incoming>| {
-                Ok::<_, Infallible>(answer(request.uri().path()))
-            });
-            let builder = http2::Builder::new(TokioExecutor::new());
-            let mut connection = std::pin::pin!(builder.serve_connection(heard, service));
-            tokio::select! {
-                _ = &mut connection => {}
-                _ = &mut silent => {}
-            }
-            // Open, and nobody is there.
-            std::future::pending::<()>().await;
-        });
+        let (silence, silent) = tokio::sync::oneshot::channel::<()>();
+        let serving = tokio::spawn(serve(listener, tls, silent));
         let pulse = Pulse {
             after: Duration::from_millis(100),
             within: Duration::from_millis(100),
