@@ -29,13 +29,13 @@ use crate::http::{get, pod_ip};
 mod gates;
 mod load;
 mod readme;
-mod release;
+pub mod release;
 mod switching;
 
 use load::{Author, Busy, Visitors};
 use release::{Release, done, images, text};
 
-static BARE: Shared = Shared::new(|| ClusterSpec::new("chart"));
+pub static BARE: Shared = Shared::new(|| ClusterSpec::new("chart"));
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 

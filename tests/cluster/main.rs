@@ -26,6 +26,7 @@ mod extender;
 mod float_ips;
 mod floe_nodes;
 mod gates;
+mod guides;
 mod holdings;
 mod http;
 mod images;

@@ -7,6 +7,7 @@ mod crashes;
 mod following;
 pub mod ground;
 mod manifests;
+mod migration;
 mod names;
 mod secrets;
 mod silence;

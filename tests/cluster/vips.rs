@@ -1,6 +1,7 @@
 //! Shared addresses: several pods name one address, one of them answers at it, and
 //! another one when that one cannot any more.
 
+mod calico;
 mod claims;
 mod cleanup;
 mod clouds;

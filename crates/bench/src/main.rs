@@ -98,12 +98,18 @@ enum Command {
     /// Pods from created to bound, by gates and by an extender, beside the scheduler alone;
     /// needs root
     Scheduling {
+        /// Only one way
+        #[arg(long)]
+        only: Option<scheduling::Part>,
         /// A tenth of the pods and fewer rounds, to try the benchmark itself
         #[arg(long)]
         quick: bool,
         /// How many pods each turn has
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..=5_000))]
         pods: Option<u32>,
+        /// How often every case has its turn
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=99))]
+        rounds: Option<u32>,
     },
     /// What `cni` starts in the guest: prints reports, no table
     #[command(hide = true)]
@@ -176,14 +182,20 @@ fn run(command: &Command) -> Result<bool> {
             };
             table.extend(nodepool::measure(only, size)?);
         }
-        Command::Scheduling { quick, pods } => {
+        Command::Scheduling {
+            only,
+            quick,
+            pods,
+            rounds,
+        } => {
             let effort = if quick {
                 scheduling::Effort::QUICK
             } else {
                 scheduling::Effort::FULL
             };
             let runtime = tokio::runtime::Runtime::new()?;
-            table.extend(runtime.block_on(scheduling::measure(effort.with_pods(pods)))?);
+            let effort = effort.with(pods, rounds);
+            table.extend(runtime.block_on(scheduling::measure(only, effort))?);
         }
         Command::CniInGuest { rounds, asking } => {
             cni::measure_in_guest(rounds, asking)?;

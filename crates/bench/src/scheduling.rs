@@ -10,17 +10,20 @@
 //! - [`turn`]: one [`Case`], measured once. All take turns, so that whatever else the
 //!   machine does hits all of them alike.
 //! - [`bare`]: the writes of floe without floe.
+//! - [`load`]: who computes how much meanwhile.
 //! - [`rows`]: what comes of all turns.
 
 mod bare;
 mod changes;
 mod field;
+mod load;
 mod pods;
 mod rows;
 mod scheduler;
 mod turn;
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum;
 use floe_testbed::{
     cluster::{Cluster, spec::ClusterSpec},
     progress::Step,
@@ -57,9 +60,10 @@ impl Effort {
         pods: 100,
     };
 
-    /// With this many pods in each turn, if that is said.
-    pub fn with_pods(mut self, pods: Option<u32>) -> Self {
+    /// With this many pods in each turn and this many rounds, if that is said.
+    pub fn with(mut self, pods: Option<u32>, rounds: Option<u32>) -> Self {
         self.pods = pods.unwrap_or(self.pods);
+        self.rounds = rounds.map_or(self.rounds, |it| it as usize);
         self
     }
 
@@ -74,6 +78,30 @@ impl Effort {
             pods: self.pods,
             ..Size::FULL
         }
+    }
+}
+
+/// What can be measured alone.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Scheduling gates
+    Gates,
+    /// The scheduler's extender
+    Extender,
+}
+
+impl Part {
+    /// A way of floe, and the reference that makes its writes.
+    fn pair(self) -> [Case; 2] {
+        match self {
+            Self::Gates => [Case::Gates, Case::BareGates],
+            Self::Extender => [Case::Extender, Case::BareExtender],
+        }
+    }
+
+    /// What is measured if only this is wanted.
+    fn wanted(only: Option<Self>) -> Vec<Self> {
+        only.map_or_else(|| Self::value_variants().to_vec(), |only| vec![only])
     }
 }
 
@@ -131,12 +159,12 @@ impl Case {
 /// The cases of a round. One and its reference come one after the other, since the machine
 /// is not as fast at all times; now this one is first and now that one, and so are pairs,
 /// since nobody knows what a turn leaves to the next one.
-fn order(round: usize) -> Vec<Case> {
-    let mut pairs = [
-        vec![Case::Plain],
-        vec![Case::BareGates, Case::Gates],
-        vec![Case::BareExtender, Case::Extender],
-    ];
+fn order(round: usize, parts: &[Part]) -> Vec<Case> {
+    let mut pairs = vec![vec![Case::Plain]];
+    pairs.extend(parts.iter().map(|part| {
+        let [floe, bare] = part.pair();
+        vec![bare, floe]
+    }));
     let first = round % pairs.len();
     pairs.rotate_left(first);
     let mut order = pairs.concat();
@@ -147,35 +175,35 @@ fn order(round: usize) -> Vec<Case> {
 }
 
 /// Makes a cluster and measures on it. It is gone afterwards, however that ends.
-pub async fn measure(effort: Effort) -> Result<Vec<Row>> {
+pub async fn measure(only: Option<Part>, effort: Effort) -> Result<Vec<Row>> {
     let cluster = tokio::task::spawn_blocking(|| Cluster::up(&ClusterSpec::new(NAME).nodes(1)))
         .await?
         .context("cannot make a cluster")?;
-    let rows = Box::pin(measure_on(&cluster, effort)).await;
+    let rows = Box::pin(measure_on(&cluster, &Part::wanted(only), effort)).await;
     // It waits for the cluster's end, which blocks.
     tokio::task::spawn_blocking(|| drop(cluster)).await?;
     rows
 }
 
-async fn measure_on(cluster: &Cluster, effort: Effort) -> Result<Vec<Row>> {
+async fn measure_on(cluster: &Cluster, parts: &[Part], effort: Effort) -> Result<Vec<Row>> {
     let size = effort.size();
     let title = format!("writing {} nodes", size.nodes());
     let field = Step::run_async(title, Field::prepare(cluster, size)).await?;
     let mut rounds = Vec::new();
     for number in 0..effort.rounds {
         let mut round = Round::new();
-        for case in order(number) {
+        for case in order(number, parts) {
             let title = format!("round {} of {}: {}", number + 1, effort.rounds, case.text());
             let measured = Step::run_async(title, Box::pin(turn::take(&field, case))).await?;
             tell(&measured);
             round.insert(case, measured);
         }
-        for (name, ratio) in rows::ratios(&round) {
+        for (name, ratio) in rows::ratios(&round, parts) {
             eprintln!("    {name}: {ratio:.2} of the pods of its bare writes each second");
         }
         rounds.push(round);
     }
-    Ok(rows::of(&rounds))
+    Ok(rows::of(&rounds, parts))
 }
 
 /// Says on standard error what a turn came to.
@@ -202,7 +230,7 @@ mod tests {
         ] {
             let mut before = 0;
             for round in 0..Effort::FULL.rounds {
-                let order = order(round);
+                let order = order(round, &Part::wanted(None));
                 assert_eq!(order.len(), 5);
                 let (one, other) = (position(&order, case), position(&order, reference));
                 assert_eq!(one.abs_diff(other), 1, "{order:?}");
@@ -210,5 +238,7 @@ mod tests {
             }
             assert_eq!(before, Effort::FULL.rounds / 2);
         }
+        let alone = order(1, &Part::wanted(Some(Part::Gates)));
+        assert_eq!(alone, [Case::Plain, Case::Gates, Case::BareGates]);
     }
 }

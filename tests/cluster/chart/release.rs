@@ -27,7 +27,8 @@ const KINDS: &str = "deployments,daemonsets,services,serviceaccounts,secrets,con
     validatingadmissionpolicies,validatingadmissionpolicybindings,\
     validatingwebhookconfigurations,mutatingwebhookconfigurations";
 
-const PLAIN: &str = "{apiVersion: v1, kind: Pod, metadata: {name: plain, labels: {app: plain}}, \
+/// A pod that wants nothing of floe.
+pub const PLAIN: &str = "{apiVersion: v1, kind: Pod, metadata: {name: plain, labels: {app: plain}}, \
     spec: {containers: [{name: main, image: nginx}]}}";
 
 /// What is installed, until [`Release::remove`]; if a test does not come that far, as much of

@@ -38,6 +38,11 @@ impl Terminal {
         Ok(Self { home, path })
     }
 
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        self.home.path()
+    }
+
     /// Where its kubeconfig is.
     pub fn kubeconfig(&self) -> PathBuf {
         self.home.path().join("kubeconfig")

@@ -146,14 +146,28 @@ impl Ground {
         floe::publish_controller(&self.cluster)?;
         let run = |line: &str| self.terminal.run(line);
         run("kubectl create namespace flipop")?;
-        run(&format!(
+        self.let_in()?;
+        run("kubectl apply -f k8s/*")?;
+        Ok(())
+    }
+
+    /// Writes the Secret with what lets a controller in at the cloud.
+    pub fn let_in(&self) -> Result<()> {
+        let line = format!(
             "kubectl -n flipop create secret generic flipop \
              --from-literal=DIGITALOCEAN_ACCESS_TOKEN={TOKEN} \
              --from-literal=DIGITALOCEAN_API_URL=http://{CLOUD} \
              --from-literal=DIGITALOCEAN_PROJECT_PER_ADDRESS=true"
-        ))?;
-        run("kubectl apply -f k8s/*")?;
+        );
+        self.terminal.run(&line)?;
         Ok(())
+    }
+
+    /// Whatever there is in the place of floe, everything is new.
+    pub fn reinstall(&self) -> Result<()> {
+        let gone = "kubectl delete -f k8s/floe.yaml --ignore-not-found --timeout=90s";
+        self.terminal.run(gone)?;
+        self.install()
     }
 
     /// Has so many controllers run, and waits until they do and no others.

@@ -78,7 +78,18 @@ async fn bridges_are_bridges(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn configure(cluster: &Cluster) -> Result<()> {
+/// Brings agents back to nodes that have none.
+pub fn install_agents(cluster: &Cluster) -> Result<()> {
+    agent::install_with(cluster, NODES.networks, NODES.options)
+}
+
+/// The usual configuration.
+pub fn configure(cluster: &Cluster) -> Result<()> {
+    configure_with(cluster, &[])
+}
+
+/// The usual configuration, and some entries more.
+pub fn configure_with(cluster: &Cluster, more: &[Value]) -> Result<()> {
     let v4 = json!({
         "nodeSubnets": [SEGMENT], "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
         "ips": ["10.200.0.100~10.200.0.120"],
@@ -97,10 +108,12 @@ fn configure(cluster: &Cluster) -> Result<()> {
         "nodeSubnets": [SEGMENT], "subnet": "172.30.0.0/24", "gateway": "172.30.0.1",
         "ips": [], "shared": ["172.30.0.10~172.30.0.19"],
     });
+    let mut entries = vec![v4, v6, restricted, elsewhere];
+    entries.extend_from_slice(more);
     let configuration = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "name": "floatingip-config", "namespace": floe::NAMESPACE },
-        "data": { "floatingips": json!([v4, v6, restricted, elsewhere]).to_string() },
+        "data": { "floatingips": json!(entries).to_string() },
     });
     cluster.apply(&configuration.to_string(), floe::NAMESPACE)
 }

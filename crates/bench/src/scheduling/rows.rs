@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Case;
+use super::{Case, Part};
 use crate::table::{Figure, Row, Wanted};
 
 /// What is promised beside the bare loop.
@@ -46,29 +46,24 @@ impl Measured {
 /// One turn of each case.
 pub type Round = BTreeMap<Case, Measured>;
 
-/// Each way of floe with the reference that makes its writes.
-const PAIRS: [(Case, Case); 2] = [
-    (Case::Gates, Case::BareGates),
-    (Case::Extender, Case::BareExtender),
-];
-
 /// What is promised, of one round.
-pub fn ratios(round: &Round) -> Vec<(&'static str, f64)> {
-    let ratio = |(floe, bare): (Case, Case)| {
+pub fn ratios(round: &Round, parts: &[Part]) -> Vec<(&'static str, f64)> {
+    let ratio = |part: &Part| {
+        let [floe, bare] = part.pair();
         let (ours, theirs) = (round.get(&floe)?, round.get(&bare)?);
         Some((floe.text(), ours.rate() / theirs.rate()))
     };
-    PAIRS.into_iter().filter_map(ratio).collect()
+    parts.iter().filter_map(ratio).collect()
 }
 
 /// The rows of the table.
-pub fn of(rounds: &[Round]) -> Vec<Row> {
+pub fn of(rounds: &[Round], parts: &[Part]) -> Vec<Row> {
     let rate = |name: &str, cases, wanted| {
         let pair = middle(rounds, cases, Measured::rate);
         row(name, pair, Figure::PerSecond, wanted)
     };
     let mut rows = Vec::new();
-    for (floe, bare) in PAIRS {
+    for [floe, bare] in parts.iter().map(|part| part.pair()) {
         let of_all = middle(rounds, (floe, bare), Measured::rate_of_all);
         let writes = middle(rounds, (floe, bare), |it| it.writes);
         let computed = middle(rounds, (floe, floe), |it| it.computed);
@@ -142,6 +137,8 @@ mod tests {
     use super::{super::order, *};
     use crate::table::Table;
 
+    const ALL: [Part; 2] = [Part::Gates, Part::Extender];
+
     fn turn(bound: f64) -> Measured {
         Measured {
             pods: 100,
@@ -155,7 +152,7 @@ mod tests {
     /// Rounds of these seconds for gates and its reference; all else takes one.
     fn rounds(seconds: &[(f64, f64)]) -> Vec<Round> {
         let round = |(floe, bare): &(f64, f64)| {
-            let cases = order(0).into_iter();
+            let cases = order(0, &ALL).into_iter();
             let mut round: Round = cases.map(|case| (case, turn(1.0))).collect();
             round.insert(Case::Gates, turn(*floe));
             round.insert(Case::BareGates, turn(*bare));
@@ -185,9 +182,9 @@ mod tests {
     #[test]
     fn each_round_tells_its_own_ratios() {
         let two = rounds(&[(2.0, 1.0), (4.0, 4.0)]);
-        assert_eq!(ratios(&two[0]), [("gates", 0.5), ("extender", 1.0)]);
-        assert_eq!(ratios(&two[1]), [("gates", 1.0), ("extender", 1.0)]);
-        assert_eq!(ratios(&Round::new()), []);
+        assert_eq!(ratios(&two[0], &ALL), [("gates", 0.5), ("extender", 1.0)]);
+        assert_eq!(ratios(&two[1], &ALL), [("gates", 1.0), ("extender", 1.0)]);
+        assert_eq!(ratios(&Round::new(), &ALL), []);
     }
 
     #[test]
@@ -198,7 +195,7 @@ mod tests {
         assert_eq!(middle(&two, cases, Measured::rate), None);
         assert_eq!(middle(&[], cases, Measured::rate), None);
         let mut table = Table::default();
-        table.extend(of(&two));
+        table.extend(of(&two, &ALL));
         assert!(!table.holds());
     }
 
@@ -206,7 +203,7 @@ mod tests {
     fn what_is_promised_is_the_ratio_to_the_bare_writes() {
         let holds = |seconds: &[(f64, f64)]| {
             let mut table = Table::default();
-            table.extend(of(&rounds(seconds)));
+            table.extend(of(&rounds(seconds), &ALL));
             table.holds()
         };
         assert!(holds(&[(5.0, 4.0)]));
@@ -222,7 +219,7 @@ mod tests {
             bare.writes = 6.0;
         }
         let mut table = Table::default();
-        table.extend(of(&rounds));
+        table.extend(of(&rounds, &ALL));
         assert!(!table.holds());
     }
 }

@@ -30,6 +30,7 @@ use super::{
     Case, bare,
     changes::{Change, Changes},
     field::Field,
+    load::Load,
     pods,
     rows::Measured,
 };
@@ -58,10 +59,18 @@ pub async fn take(field: &Field<'_>, case: Case) -> Result<Measured> {
     let clock = controller.as_ref().map(Controller::clock).transpose()?;
     let (writes, computed) = (Writes::so_far(field.cluster)?, now(clock)?);
     let count = field.size.pods;
-    let (bound, written) = drive(field, case, WARM_UP..WARM_UP + count).await?;
+    let Driven {
+        bound,
+        written,
+        load,
+    } = drive(field, case, WARM_UP..WARM_UP + count).await?;
     let computed = now(clock)?.saturating_sub(computed);
     let writes = Writes::so_far(field.cluster)?.since(&writes);
     writes.tell(case.text());
+    eprintln!(
+        "    computed for each pod until all are bound: {}",
+        load.told(count)
+    );
     scheduler.stop().await?;
     if let Some(controller) = controller {
         controller.stop().await?;
@@ -80,15 +89,25 @@ fn now(clock: Option<ClockOf>) -> Result<Duration> {
     clock.map_or(Ok(Duration::ZERO), ClockOf::now)
 }
 
-/// Creates pods; the seconds until all are bound, and until all is written.
-async fn drive(field: &Field<'_>, case: Case, numbers: Range<u32>) -> Result<(f64, f64)> {
+/// What came of creating pods.
+struct Driven {
+    /// The seconds until all are bound.
+    bound: f64,
+    /// The same until all is written.
+    written: f64,
+    /// Who has computed until all are bound.
+    load: Load,
+}
+
+/// Creates pods.
+async fn drive(field: &Field<'_>, case: Case, numbers: Range<u32>) -> Result<Driven> {
     let api: Api<Pod> = Api::namespaced(field.client.clone(), scene::NAMESPACE);
     let changes = Changes::from_now_on(api).await?;
     let told_before = told(field).await?;
     let mut tasks = JoinSet::new();
     bare::start(field, case, numbers.len(), &mut tasks).await?;
     let (client, owner) = (field.client.clone(), field.owner.clone());
-    let begun = Instant::now();
+    let (before, begun) = (Load::so_far()?, Instant::now());
     tasks.spawn(create(client, case, numbers.clone(), owner));
     let mut seen = pin!(see(changes, numbers));
     let uids = loop {
@@ -99,13 +118,18 @@ async fn drive(field: &Field<'_>, case: Case, numbers: Range<u32>) -> Result<(f6
         }
     };
     let bound = begun.elapsed();
+    let load = Load::so_far()?.since(&before);
     while let Some(ended) = tasks.join_next().await {
         ended??;
     }
     if case.has_addresses() {
         all_written(field, &uids, told_before).await?;
     }
-    Ok((bound.as_secs_f64(), begun.elapsed().as_secs_f64()))
+    Ok(Driven {
+        bound: bound.as_secs_f64(),
+        written: begun.elapsed().as_secs_f64(),
+        load,
+    })
 }
 
 async fn create(
