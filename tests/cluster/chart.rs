@@ -176,7 +176,7 @@ async fn everything_that_is_shipped_is_accepted_by_the_api_server() -> Result<()
 }
 
 /// All pods of the sample answer at their addresses to a host outside.
-async fn answered(cluster: &Cluster, namespace: &TestNamespace<'_>) -> Result<()> {
+pub async fn answered(cluster: &Cluster, namespace: &TestNamespace<'_>) -> Result<()> {
     let outside = cluster.outside().await?;
     for pod in namespace.ready_pods("app=nginx", 3, LIMIT).await? {
         let ip = pod_ip(&pod)?;
@@ -359,7 +359,7 @@ async fn floe_pods(cluster: &Cluster) -> Result<BTreeMap<String, String>> {
 }
 
 /// The life of each pod of the sample: its uid, and when its container was started.
-async fn lives(namespace: &TestNamespace<'_>) -> Result<BTreeMap<String, String>> {
+pub async fn lives(namespace: &TestNamespace<'_>) -> Result<BTreeMap<String, String>> {
     let mut lives = BTreeMap::new();
     for pod in namespace.pods("app=nginx").await? {
         let status = pod.status.clone().unwrap_or_default();

@@ -11,7 +11,15 @@ use floe_testbed::cluster::Cluster;
 use crate::cli::terminal::Terminal;
 
 mod galaxy;
+mod nodes;
 mod uninstall;
+
+/// The networks of nodes, for guides whose readers write their own.
+const NETWORKS: &str = r#"{
+  "NetworkConf": [{ "type": "galaxy-k8s-vlan", "device": "eth0" }],
+  "DefaultNetworks": ["pods"],
+  "ENIIPNetwork": "galaxy-k8s-vlan"
+}"#;
 
 /// What a command in the middle of a sentence begins with.
 const PROGRAMS: [&str; 2] = ["kubectl ", "helm "];

@@ -1,5 +1,6 @@
 //! floe without Helm, by `docs/guide/install.md`, and away again by `docs/guide/uninstall.md`:
-//! nothing is left in the API server nor on a node.
+//! once so that workloads get the same addresses when it comes back, and once so that nothing
+//! is left in the API server nor on a node.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +12,12 @@ use floe_testbed::floe::{self, agent};
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::{Walk, administrator};
+use super::{NETWORKS, Walk, administrator};
 use crate::LIMIT;
 use crate::chart::{BARE, release::PLAIN};
 use crate::cli::terminal::Terminal;
 use crate::float_ips::NGINX;
-use crate::holdings::addresses;
+use crate::holdings::{addresses, set};
 use crate::vips::ground::{NODES_OF_PODS as NODES, agent_of, three};
 
 const PAGE: &str = "guide/uninstall.md";
@@ -31,7 +32,8 @@ const KINDS: &str = "deployments,daemonsets,services,serviceaccounts,secrets,con
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
-async fn what_was_applied_by_the_guide_goes_by_the_guide_and_nothing_is_left() -> Result<()> {
+async fn what_was_applied_by_the_guide_goes_by_the_guide_and_addresses_stay_or_nothing_does()
+-> Result<()> {
     let cluster = BARE.alone().await;
     cluster.schedule_with_extender(true).await?;
     let terminal = administrator(&cluster)?;
@@ -42,7 +44,7 @@ async fn what_was_applied_by_the_guide_goes_by_the_guide_and_nothing_is_left() -
     installed(&cluster, &terminal)?;
     let namespace = TestNamespace::create(&cluster, "leaving").await?;
     namespace.apply(NGINX)?;
-    addresses(&namespace, "app=nginx", 3).await?;
+    let held = addresses(&namespace, "app=nginx", 3).await?;
     three(&namespace, SHARED).await?;
     let full = Traces::of(&cluster, &terminal).await?;
     ensure!(full.objects.len() > bare.objects.len() + 20, "{full:?}");
@@ -51,7 +53,14 @@ async fn what_was_applied_by_the_guide_goes_by_the_guide_and_nothing_is_left() -
         ensure!(traces.count() > 5, "{node} has little of floe: {full:?}");
     }
 
-    uninstalled(&cluster, &terminal, &namespace).await?;
+    uninstalled(&cluster, &terminal, &namespace, Fate::Kept).await?;
+    installed(&cluster, &terminal)?;
+    cluster.schedule_with_extender(true).await?;
+    namespace.apply(NGINX)?;
+    let again = addresses(&namespace, "app=nginx", 3).await?;
+    ensure!(set(&again) == set(&held), "{held:?} became {again:?}");
+
+    uninstalled(&cluster, &terminal, &namespace, Fate::Released).await?;
     wait::until("nothing is left", LIMIT, async || {
         let left = Traces::of(&cluster, &terminal).await?;
         let objects: Vec<_> = left.objects.difference(&bare.objects).collect();
@@ -74,9 +83,8 @@ fn installed(cluster: &Cluster, terminal: &Terminal) -> Result<()> {
     Build::current().publish(cluster)?;
     let mut guide = Walk::of(terminal, "guide/install.md", "## Without Helm")?;
     guide.run("kubectl apply --server-side --force-conflicts -f deploy/crds")?;
-    guide.run_with("kubectl apply -f deploy/examples/addresses.yaml", |line| {
-        line.replace("-f deploy/examples/addresses.yaml ", "")
-    })?;
+    guide.next("kubectl apply -f deploy/examples/addresses.yaml")?;
+    agent::configure(cluster, NETWORKS)?;
     let entry = json!({
         "nodeSubnets": ["10.200.0.0/24"], "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
         "ips": ["10.200.0.100~10.200.0.180"], "shared": [SHARED],
@@ -96,10 +104,18 @@ fn installed(cluster: &Cluster, terminal: &Terminal) -> Result<()> {
     agent::wait_until_ready(cluster)
 }
 
+/// What becomes of addresses when floe goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    Released,
+}
+
 async fn uninstalled(
     cluster: &Cluster,
     terminal: &Terminal,
     namespace: &TestNamespace<'_>,
+    fate: Fate,
 ) -> Result<()> {
     namespace.kubectl(&["delete", "deployment,pod", "--all", "--timeout=90s"])?;
     let mut guide = Walk::of(terminal, PAGE, "## 1. Pods with addresses")?;
@@ -160,8 +176,15 @@ async fn uninstalled(
     guide.run("kubectl -n kube-system delete lease galaxy-ipam")?;
     guide.run("kubectl -n kube-system delete lease -l floe.dev/vip-lease")?;
     guide.run("kubectl delete nodenetworks --all")?;
-    guide.run("kubectl -n kube-system delete configmap floatingip-config galaxy-etc")?;
-    guide.run("kubectl delete -f deploy/crds")?;
+    for line in [
+        "kubectl -n kube-system delete configmap floatingip-config galaxy-etc",
+        "kubectl delete -f deploy/crds",
+    ] {
+        match fate {
+            Fate::Kept => drop(guide.next(line)?),
+            Fate::Released => drop(guide.run(line)?),
+        }
+    }
     guide.end()
 }
 
