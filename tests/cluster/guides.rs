@@ -10,16 +10,10 @@ use floe_testbed::cluster::Cluster;
 
 use crate::cli::terminal::Terminal;
 
+mod bare;
 mod galaxy;
 mod nodes;
 mod uninstall;
-
-/// The networks of nodes, for guides whose readers write their own.
-const NETWORKS: &str = r#"{
-  "NetworkConf": [{ "type": "galaxy-k8s-vlan", "device": "eth0" }],
-  "DefaultNetworks": ["pods"],
-  "ENIIPNetwork": "galaxy-k8s-vlan"
-}"#;
 
 /// What a command in the middle of a sentence begins with.
 const PROGRAMS: [&str; 2] = ["kubectl ", "helm "];
@@ -92,7 +86,7 @@ fn section(text: &str, heading: &str) -> Option<String> {
         // In a block it is a comment.
         in_block || !(1..=own).contains(&depth(line))
     });
-    Some(inside.map(|line| format!("{line}\n")).collect())
+    Some(inside.flat_map(|line| [line, "\n"]).collect())
 }
 
 /// The commands of a text: lines with a prompt in blocks, and code in sentences that begins

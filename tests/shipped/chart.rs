@@ -62,6 +62,20 @@ fn the_committed_manifests_are_what_the_chart_renders() -> Result<()> {
 
 #[test]
 #[ignore = "needs helm: cargo xtask test --only shipped"]
+fn the_service_is_left_out_while_galaxy_has_one() -> Result<()> {
+    let text = rendered(&[])?;
+    let service = document(&text, "Service", "galaxy-ipam")?;
+    // By this `kubectl apply` leaves it out.
+    let label = "\n    app.kubernetes.io/component: service\n";
+    ensure!(service.contains(label), "{service}");
+    ensure!(text.matches(label).count() == 1, "others would go with it");
+    let text = rendered(&["controller.service.enabled=false"])?;
+    ensure!(document(&text, "Service", "galaxy-ipam").is_err(), "{text}");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs helm: cargo xtask test --only shipped"]
 fn values_that_make_no_sense_are_refused_by_their_names() -> Result<()> {
     let cases = [
         (r#"contoller={"replicas":3}"#, "contoller"),
@@ -69,6 +83,10 @@ fn values_that_make_no_sense_are_refused_by_their_names() -> Result<()> {
         (r#"controller.replicas="two""#, "/controller/replicas"),
         ("controller.replicas=-1", "/controller/replicas"),
         (r#"controller.api.auth="open""#, "/controller/api/auth"),
+        (
+            r#"controller.service.enabled="no""#,
+            "/controller/service/enabled",
+        ),
         (
             r#"controller.service.type="Node""#,
             "/controller/service/type",

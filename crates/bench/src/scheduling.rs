@@ -168,7 +168,13 @@ fn order(round: usize, parts: &[Part]) -> Vec<Case> {
     let first = round % pairs.len();
     pairs.rotate_left(first);
     let mut order = pairs.concat();
-    if round % 2 == 1 {
+    // With an even number of them, each would else always stand in the same place.
+    let turned = if pairs.len() % 2 == 1 {
+        round
+    } else {
+        round / pairs.len()
+    };
+    if turned % 2 == 1 {
         order.reverse();
     }
     order
@@ -238,7 +244,11 @@ mod tests {
             }
             assert_eq!(before, Effort::FULL.rounds / 2);
         }
-        let alone = order(1, &Part::wanted(Some(Part::Gates)));
-        assert_eq!(alone, [Case::Plain, Case::Gates, Case::BareGates]);
+        let alone = |round| order(round, &Part::wanted(Some(Part::Gates)));
+        let (plain, floe, bare) = (Case::Plain, Case::Gates, Case::BareGates);
+        assert_eq!(alone(0), [plain, bare, floe]);
+        assert_eq!(alone(1), [bare, floe, plain]);
+        assert_eq!(alone(2), [floe, bare, plain]);
+        assert_eq!(alone(3), [plain, floe, bare]);
     }
 }

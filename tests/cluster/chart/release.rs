@@ -22,7 +22,7 @@ use crate::LIMIT;
 const VALUES: &str = "floe-values.yaml";
 
 /// Kinds of which the chart has objects.
-const KINDS: &str = "deployments,daemonsets,services,serviceaccounts,secrets,configmaps,roles,\
+pub const KINDS: &str = "deployments,daemonsets,services,serviceaccounts,secrets,configmaps,roles,\
     rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,\
     validatingadmissionpolicies,validatingadmissionpolicybindings,\
     validatingwebhookconfigurations,mutatingwebhookconfigurations";

@@ -13,6 +13,9 @@ use tempfile::TempDir;
 /// The folders with the manifests that documents apply.
 const FOLDERS: [&str; 2] = ["deploy", "k8s"];
 
+/// How many seconds a command may take.
+const LIMIT: &str = "240";
+
 /// A place where `kubectl floe` is installed, with a home of its own.
 pub struct Terminal {
     home: TempDir,
@@ -50,8 +53,13 @@ impl Terminal {
 
     /// A command line of a shell, of which errors are a part of what it prints.
     pub fn command(&self, line: &str) -> Command {
-        let mut command = Command::new("bash");
+        self.started_by(&["bash"], line)
+    }
+
+    fn started_by(&self, program: &[&str], line: &str) -> Command {
+        let mut command = Command::new(program[0]);
         command
+            .args(&program[1..])
             .args(["-c", &format!("exec 2>&1\n{line}")])
             .current_dir(self.home.path())
             .env_clear()
@@ -65,7 +73,8 @@ impl Terminal {
 
     /// What a command prints. It fails exactly if it says that something is wrong.
     pub fn run(&self, line: &str) -> Result<String> {
-        let output = self.command(line).output();
+        // Some wait for what may never come.
+        let output = self.started_by(&["timeout", LIMIT, "bash"], line).output();
         let output = output.with_context(|| format!("cannot run {line}"))?;
         let text = String::from_utf8(output.stdout)?;
         let complains = text

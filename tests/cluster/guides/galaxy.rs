@@ -3,23 +3,24 @@
 //! galaxy itself cannot be had here. In its place there is a controller of floe under galaxy's
 //! name, account and label, on galaxy's own definitions: it holds the same lease, answers the
 //! scheduler at the same Service, and reads and writes the same records. How floe takes
-//! what galaxy has written is shown in `adoption.rs`.
+//! what galaxy has written is shown in `adoption.rs`, and how it waits for a lease that nobody gives
+//! back in `leader_killed.rs`: galaxy gives none back, and this stand-in does.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use floe_testbed::cluster::Cluster;
 use floe_testbed::cluster::namespace::TestNamespace;
+use floe_testbed::cluster::{Cluster, wait};
 use floe_testbed::floe::{self, Home};
 use floe_testbed::supervisor::addresses::EXTENDER_SERVICE;
-use kube::ResourceExt;
 
-use super::{Walk, administrator};
+use super::Walk;
+use super::bare::Bare;
 use crate::LIMIT;
-use crate::chart::BARE;
+use crate::chart::lives;
 use crate::cli::terminal::Terminal;
 use crate::float_ips::NGINX;
-use crate::holdings::{addresses, records};
+use crate::holdings::{Record, addresses, records};
 
 const PAGE: &str = "compat.md";
 
@@ -80,7 +81,7 @@ spec:
 
 /// Made by `kubectl create`, as some administrators do: then `kubectl apply` does not know what
 /// of it is old.
-const SERVICE: &str = r#"
+const SERVICE: &str = "
 apiVersion: v1
 kind: Service
 metadata: { name: galaxy-ipam, namespace: kube-system }
@@ -90,9 +91,9 @@ spec:
   ports:
   - { name: scheduler, port: 9040, targetPort: 9040 }
   - { name: api, port: 9041, targetPort: 9041 }
-"#;
+";
 
-const DEPLOYMENT: &str = r#"
+const DEPLOYMENT: &str = "
 apiVersion: v1
 kind: ServiceAccount
 metadata: { name: galaxy-ipam, namespace: kube-system }
@@ -117,7 +118,7 @@ spec:
       - name: galaxy-ipam
         image: floe/controller:galaxy
         args: [--api-auth=none, --webhook=false, --v=3, --leader-elect-resource-lock=endpointsleases]
-"#;
+";
 
 /// Kept for a workload that does not run.
 const KEPT: &str = r#"
@@ -134,35 +135,39 @@ spec:
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn a_cluster_changes_from_galaxy_to_floe_and_back_and_no_pod_or_address_does() -> Result<()> {
-    let cluster = BARE.alone().await;
-    cluster.schedule_with_extender(true).await?;
-    let terminal = administrator(&cluster)?;
-    let galaxy = Galaxy::install(&cluster, &terminal)?;
-    let namespace = TestNamespace::create(&cluster, "from-galaxy").await?;
+    let cluster = Bare::begin().await?;
+    there_and_back(&cluster).await?;
+    cluster.end().await
+}
+
+async fn there_and_back(cluster: &Bare) -> Result<()> {
+    let terminal = &cluster.terminal;
+    galaxy_runs(cluster, terminal)?;
+    let namespace = TestNamespace::create(cluster, "from-galaxy").await?;
     namespace.apply(NGINX)?;
     let workload = Workload {
         namespace: &namespace,
         first: addresses(&namespace, "app=nginx", 3).await?,
     };
-    let lives = workload.lives().await?;
-    let saved = records(&cluster, "").await?;
+    let lives_before = lives(&namespace).await?;
+    let saved = records(cluster, "").await?;
     ensure!(saved.len() == 4, "{saved:?}");
 
-    let mut guide = Walk::of(&terminal, PAGE, "## From galaxy to floe")?;
+    let mut guide = Walk::of(terminal, PAGE, "## From galaxy to floe")?;
     guide.run("kubectl get fip -o yaml")?;
     guide.run("kubectl apply --server-side --force-conflicts -f deploy/crds/galaxy.yaml")?;
     guide.run("kubectl apply -f deploy/controller.yaml -l")?;
     guide.run("kubectl -n kube-system rollout status deployment floe-controller")?;
     // galaxy leads, and answers the scheduler.
-    floe::leader_after(&cluster, GALAXY, None, LIMIT).await?;
+    answered_by(terminal, "galaxy-ipam-").await?;
     workload.grows_to(4).await?;
-    ensure!(records(&cluster, "").await?.len() == 5, "floe has acted");
-    floe::leader_after(&cluster, GALAXY, None, LIMIT).await?;
+    floe::leader_after(cluster, GALAXY, None, LIMIT).await?;
 
     guide.run("kubectl -n kube-system scale deployment galaxy-ipam --replicas=0")?;
-    floe::leader(&cluster, LIMIT).await?;
+    floe::leader(cluster, LIMIT).await?;
     guide.run("kubectl -n kube-system patch service galaxy-ipam")?;
     guide.run("kubectl apply -f deploy/controller.yaml")?;
+    answered_by(terminal, "floe-controller-").await?;
     workload.grows_to(5).await?;
     let told = guide.run("kubectl floe check")?;
     // All pods are on the network that they had: no agent gives them another one here.
@@ -172,22 +177,24 @@ async fn a_cluster_changes_from_galaxy_to_floe_and_back_and_no_pod_or_address_do
     guide.end()?;
     workload.is_as_it_was(&saved).await?;
 
-    let mut back = Walk::of(&terminal, PAGE, "## Back to galaxy")?;
+    let mut back = Walk::of(terminal, PAGE, "## Back to galaxy")?;
     let outside = back.run("kubectl get fip -l floe.dev/outside-configuration")?;
     ensure!(outside.contains("No resources found"), "{outside}");
+    back.run("kubectl delete -f deploy/webhook.yaml -f deploy/webhook-gates.yaml")?;
     back.run("kubectl -n kube-system scale deployment floe-controller --replicas=0")?;
     back.run("kubectl -n kube-system patch service galaxy-ipam")?;
     back.run("kubectl -n kube-system scale deployment galaxy-ipam --replicas=1")?;
-    floe::leader_after(&cluster, GALAXY, None, LIMIT).await?;
+    floe::leader_after(cluster, GALAXY, None, LIMIT).await?;
+    answered_by(terminal, "galaxy-ipam-").await?;
     workload.grows_to(6).await?;
     back.run("kubectl get fip")?;
     back.end()?;
     workload.is_as_it_was(&saved).await?;
-    let now = workload.lives().await?;
-    let stayed = lives.iter().all(|(pod, life)| now.get(pod) == Some(life));
-    ensure!(stayed, "pods were {lives:?} and are {now:?}");
-    namespace.kubectl(&["delete", "deployment", "--all", "--wait"])?;
-    galaxy.remove()
+    let now = lives(&namespace).await?;
+    let mut before = lives_before.iter();
+    let stayed = before.all(|(pod, life)| now.get(pod) == Some(life));
+    ensure!(stayed, "pods were {lives_before:?} and are {now:?}");
+    Ok(())
 }
 
 /// What its users have.
@@ -211,7 +218,7 @@ impl Workload<'_> {
     }
 
     /// Nobody has changed these records.
-    async fn is_as_it_was(&self, saved: &BTreeMap<String, crate::holdings::Record>) -> Result<()> {
+    async fn is_as_it_was(&self, saved: &BTreeMap<String, Record>) -> Result<()> {
         let now = records(self.namespace.cluster(), "").await?;
         for (ip, record) in saved {
             let found = now.get(ip).with_context(|| format!("{ip} is free"))?;
@@ -221,76 +228,33 @@ impl Workload<'_> {
         }
         Ok(())
     }
-
-    /// The pods, and how often each was started.
-    async fn lives(&self) -> Result<BTreeMap<String, i32>> {
-        let pods = self.namespace.pods("app=nginx").await?;
-        let started = |pod: &k8s_openapi::api::core::v1::Pod| {
-            let status = pod.status.clone().unwrap_or_default();
-            let containers = status.container_statuses.unwrap_or_default();
-            containers.iter().map(|it| it.restart_count).sum()
-        };
-        Ok(pods
-            .iter()
-            .map(|pod| (pod.name_any(), started(pod)))
-            .collect())
-    }
 }
 
-/// What stands for galaxy, until [`Galaxy::remove`] or the end of a test that failed.
-struct Galaxy<'a> {
-    terminal: &'a Terminal,
-    is_there: bool,
+/// Starts what stands for galaxy.
+fn galaxy_runs(cluster: &Cluster, terminal: &Terminal) -> Result<()> {
+    floe::publish_controller(cluster)?;
+    cluster.apply_all(DEFINITIONS)?;
+    terminal.run("kubectl wait --for=condition=Established crd/floatingips.galaxy.k8s.io")?;
+    floe::configure_segment(cluster)?;
+    cluster.apply_all(KEPT)?;
+    cluster.apply_all(DEPLOYMENT)?;
+    let service = SERVICE.replace("CLUSTER_IP", &EXTENDER_SERVICE.to_string());
+    terminal.run(&format!("kubectl create -f - <<'EOF'\n{service}\nEOF"))?;
+    terminal.run("kubectl -n kube-system rollout status deployment galaxy-ipam")?;
+    Ok(())
 }
 
-impl<'a> Galaxy<'a> {
-    fn install(cluster: &Cluster, terminal: &'a Terminal) -> Result<Self> {
-        // Made first, so that a half-done installation is undone, too.
-        let galaxy = Self {
-            terminal,
-            is_there: true,
-        };
-        galaxy.take_away()?;
-        floe::publish_controller(cluster)?;
-        cluster.apply_all(DEFINITIONS)?;
-        terminal.run("kubectl wait --for=condition=Established crd/floatingips.galaxy.k8s.io")?;
-        floe::configure_segment(cluster)?;
-        cluster.apply_all(KEPT)?;
-        cluster.apply_all(DEPLOYMENT)?;
-        let service = SERVICE.replace("CLUSTER_IP", &EXTENDER_SERVICE.to_string());
-        terminal.run(&format!("kubectl create -f - <<'EOF'\n{service}\nEOF"))?;
-        terminal.run("kubectl -n kube-system rollout status deployment galaxy-ipam")?;
-        Ok(galaxy)
-    }
-
-    fn remove(mut self) -> Result<()> {
-        self.is_there = false;
-        self.take_away()
-    }
-
-    /// What galaxy and floe have on the cluster, but for addresses on nodes, of which there are
-    /// none.
-    fn take_away(&self) -> Result<()> {
-        for line in [
-            "kubectl delete -f deploy/controller.yaml --ignore-not-found",
-            "kubectl -n kube-system delete deployment,service,serviceaccount galaxy-ipam --ignore-not-found",
-            "kubectl delete clusterrolebinding galaxy-ipam --ignore-not-found",
-            "kubectl -n kube-system delete configmap floatingip-config --ignore-not-found",
-            "kubectl -n kube-system delete lease galaxy-ipam --ignore-not-found",
-            "kubectl -n kube-system wait pod --for=delete --timeout=60s -l 'app in (galaxy-ipam)'",
-            "kubectl delete -f deploy/crds --ignore-not-found --timeout=60s",
-        ] {
-            self.terminal.run(line)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Galaxy<'_> {
-    fn drop(&mut self) {
-        if self.is_there {
-            // The test has its own story; who comes next finds out.
-            let _ = self.take_away();
-        }
-    }
+/// Waits until the scheduler is answered by pods of this Deployment, and by no others.
+async fn answered_by(terminal: &Terminal, deployment: &str) -> Result<()> {
+    let line = "kubectl -n kube-system get endpointslices \
+                -l kubernetes.io/service-name=galaxy-ipam \
+                -o jsonpath='{.items[*].endpoints[*].targetRef.name}'";
+    wait::until(&format!("{deployment} answers"), LIMIT, async || {
+        let pods = terminal.run(line)?;
+        let mut names = pods.split_whitespace().peekable();
+        let is_so = names.peek().is_some() && names.all(|it| it.starts_with(deployment));
+        ensure!(is_so, "the Service leads to {pods:?}");
+        Ok(Some(()))
+    })
+    .await
 }

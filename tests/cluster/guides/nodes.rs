@@ -4,24 +4,25 @@
 //! name and account, with galaxy's socket, folders and state files. That floe reads what
 //! galaxy writes there is shown by tests of the agent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::{Cluster, wait};
 use floe_testbed::floe::{self, agent};
-use floe_testbed::host::sibling_program;
+use kube::ResourceExt;
 
-use super::{NETWORKS, Walk, administrator};
+use super::Walk;
+use super::bare::Bare;
 use crate::LIMIT;
-use crate::chart::{BARE, answered, lives};
+use crate::chart::{answered, lives};
 use crate::cli::terminal::Terminal;
 use crate::float_ips::NGINX;
 use crate::holdings::{addresses, set};
-use crate::vips::ground::NODES_OF_PODS as NODES;
+use crate::vips::ground::{NETWORKS, NODES_OF_PODS as NODES, agent_of};
 
 /// It has locks of its own, since galaxy knows nothing of floe's.
-const DAEMON: &str = r#"
+const DAEMON: &str = "
 apiVersion: v1
 kind: ServiceAccount
 metadata: { name: galaxy, namespace: kube-system }
@@ -73,77 +74,91 @@ spec:
       - { name: state, hostPath: { path: /var/lib/cni } }
       - { name: run, hostPath: { path: /run } }
       - { name: own, emptyDir: {} }
-"#;
+";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn nodes_change_from_galaxys_daemon_to_floes_agent_and_back_under_running_pods() -> Result<()>
 {
-    let cluster = BARE.alone().await;
-    cluster.schedule_with_extender(true).await?;
-    let terminal = administrator(&cluster)?;
-    // Made first, so that a half-done installation is undone, too.
-    let both = Both(&cluster, &terminal);
-    floe::configure_segment(&cluster)?;
-    floe::install(&cluster)?;
-    agent::publish(&cluster)?;
-    agent::configure(&cluster, NETWORKS)?;
-    galaxy_runs(&cluster, &terminal)?;
-    let namespace = TestNamespace::create(&cluster, "nodes").await?;
+    let cluster = Bare::begin().await?;
+    there_and_back(&cluster).await?;
+    cluster.end().await
+}
+
+async fn there_and_back(cluster: &Bare) -> Result<()> {
+    let terminal = &cluster.terminal;
+    floe::configure_segment(cluster)?;
+    floe::install(cluster)?;
+    // Of these galaxy knows nothing, and agents write them.
+    terminal.run("kubectl delete -f deploy/crds/floe.yaml")?;
+    agent::publish(cluster)?;
+    agent::configure(cluster, NETWORKS)?;
+    galaxy_runs(cluster, terminal)?;
+    let namespace = TestNamespace::create(cluster, "nodes").await?;
     namespace.apply(NGINX)?;
-    let held = addresses(&namespace, "app=nginx", 3).await?;
     let users = Users {
-        cluster: &cluster,
+        cluster,
         namespace: &namespace,
-        held,
+        held: addresses(&namespace, "app=nginx", 3).await?,
     };
-    users.are_answered().await?;
+    let first = users.are_answered().await?;
+    too_early(cluster, &users).await?;
     let lives_before = lives(&namespace).await?;
 
     let mut guide = Walk::of(
-        &terminal,
+        terminal,
         "guide/nodes.md",
         "## From galaxy on a running node",
     )?;
     guide.run("kubectl apply --server-side --force-conflicts -f deploy/crds/floe.yaml")?;
-    // Who is too early is told so, and takes nothing from galaxy.
-    terminal.run("kubectl apply -f deploy/agent.yaml")?;
-    wait::until("agents say who is there", LIMIT, async || {
-        let said = terminal.run(&format!(
-            "kubectl -n kube-system logs -l {} -c agent --prefix --tail=20",
-            agent::AGENT
-        ))?;
-        ensure!(said.contains("another daemon answers on"), "{said}");
-        Ok(Some(()))
-    })
-    .await?;
-    users.are_answered().await?;
     guide.run("kubectl -n kube-system delete daemonset galaxy")?;
     guide.run("kubectl apply -f deploy/agent.yaml")?;
-    agent::wait_until_ready(&cluster)?;
-    users.are_answered().await?;
+    agent::wait_until_ready(cluster)?;
+    let look = guide.next("kubectl get nodenetworks")?;
     wait::until("all nodes are in order", LIMIT, async || {
-        let shown = terminal.run("kubectl get nodenetworks --no-headers")?;
+        let shown = terminal.run(&look)?;
         let ready = shown.lines().filter(|line| line.contains(" True "));
         ensure!(ready.count() == NODES.len(), "{shown}");
         Ok(Some(()))
     })
     .await?;
-    guide.run("kubectl get nodenetworks")?;
+    users.are_answered().await?;
     ensure!(
         lives(&namespace).await? == lives_before,
         "pods were disturbed"
     );
-    users.lose_one().await?;
+    // One that galaxy has attached goes, and floe attaches its successor.
+    let of_galaxy = first.first().context("there is no pod")?;
+    let of_floe = users.lose(of_galaxy).await?;
 
     guide.run("kubectl delete -f deploy/agent.yaml")?;
-    galaxy_runs(&cluster, &terminal)?;
+    galaxy_runs(cluster, terminal)?;
     guide.end()?;
-    users.are_answered().await?;
-    users.lose_one().await?;
-    namespace.kubectl(&["delete", "deployment", "--all"])?;
-    namespace.kubectl(&["wait", "pod", "--all", "--for=delete", "--timeout=90s"])?;
-    drop(both);
+    users.lose(&of_floe).await?;
+    Ok(())
+}
+
+/// Agents that come while galaxy answers say so, on each node, and galaxy goes on.
+async fn too_early(cluster: &Bare, users: &Users<'_>) -> Result<()> {
+    let terminal = &cluster.terminal;
+    terminal.run("kubectl apply -f deploy/agent.yaml")?;
+    wait::until("agents say who is there", LIMIT, async || {
+        for node in NODES {
+            let agent = agent_of(cluster, node).await?.name_any();
+            let log = format!("kubectl -n kube-system logs {agent} -c agent --tail=20");
+            let said = terminal.run(&log)?;
+            ensure!(said.contains("another daemon answers on"), "{node}: {said}");
+        }
+        Ok(Some(()))
+    })
+    .await?;
+    let last = users.are_answered().await?.pop_last();
+    users.lose(&last.context("there is no pod")?).await?;
+    terminal.run("kubectl delete -f deploy/agent.yaml")?;
+    terminal.run(&format!(
+        "kubectl -n kube-system wait pod -l {} --for=delete --timeout=60s",
+        agent::AGENT
+    ))?;
     Ok(())
 }
 
@@ -163,68 +178,34 @@ struct Users<'a> {
 
 impl Users<'_> {
     /// All pods answer, at the addresses that their Deployment has had from the beginning.
-    async fn are_answered(&self) -> Result<()> {
+    /// Returns the pods.
+    async fn are_answered(&self) -> Result<BTreeSet<String>> {
         let now = addresses(self.namespace, "app=nginx", 3).await?;
         ensure!(set(&now) == set(&self.held), "{now:?}");
-        answered(self.cluster, self.namespace).await
+        answered(self.cluster, self.namespace).await?;
+        Ok(now.into_keys().collect())
     }
 
-    /// A pod goes, and with it all that it had on its node; its successor answers.
-    async fn lose_one(&self) -> Result<()> {
-        let count = async || {
+    /// A pod goes, and with it all that it had on its node; its successor, which is returned,
+    /// answers.
+    async fn lose(&self, pod: &str) -> Result<String> {
+        let before = self.are_answered().await?;
+        ensure!(before.contains(pod), "{pod} is not among {before:?}");
+        self.namespace
+            .kubectl(&["delete", "pod", pod, "--timeout=60s"])?;
+        let after = self.are_answered().await?;
+        wait::until("only these three are attached", LIMIT, async || {
             let mut files = 0;
             for node in NODES {
-                let found = self.cluster.host(node).await?;
-                let found = found.shell("grep -rl nginx-deployment /var/lib/cni/galaxy || true")?;
+                let host = self.cluster.host(node).await?;
+                let found = host.shell("grep -rl nginx-deployment /var/lib/cni/galaxy || true")?;
                 files += found.lines().count();
             }
-            Ok::<_, anyhow::Error>(files)
-        };
-        let pods = self.namespace.pods("app=nginx").await?;
-        let pod = pods.first().and_then(|it| it.metadata.name.clone());
-        let pod = pod.unwrap_or_default();
-        self.namespace
-            .kubectl(&["delete", "pod", &pod, "--timeout=60s"])?;
-        self.are_answered().await?;
-        let files = count().await?;
-        ensure!(files == 3, "{files} pods are attached, not 3");
-        Ok(())
-    }
-}
-
-/// The cluster without galaxy and floe when this is dropped.
-struct Both<'a>(&'a Cluster, &'a Terminal);
-
-impl Drop for Both<'_> {
-    fn drop(&mut self) {
-        let agent = sibling_program("floe-agent").unwrap_or_default();
-        // Where the host's address was before stands in one of these files.
-        let files = format!(
-            "{} cleanup && rm -rf /etc/cni/net.d/00-galaxy.conf /opt/cni/bin/galaxy-* \
-             /var/lib/cni/galaxy /var/lib/cni/floe",
-            agent.display()
-        );
-        // Who comes next finds out what could not be taken away.
-        for line in [
-            // While there is an agent that takes addresses off.
-            "kubectl delete deployments -A -l app=nginx",
-            "kubectl wait pods -A -l app=nginx --for=delete --timeout=60s",
-            "kubectl -n kube-system delete daemonset,serviceaccount galaxy --ignore-not-found",
-            "kubectl delete clusterrolebinding galaxy --ignore-not-found",
-            "kubectl delete -f deploy/agent.yaml --ignore-not-found",
-            "kubectl delete -f deploy/controller.yaml --ignore-not-found",
-            "kubectl -n kube-system delete service floe-extender --ignore-not-found",
-            "kubectl -n kube-system delete configmap floatingip-config galaxy-etc --ignore-not-found",
-            "kubectl -n kube-system delete lease galaxy-ipam --ignore-not-found",
-            "kubectl delete -f deploy/crds --ignore-not-found --timeout=60s",
-        ] {
-            let _ = self.1.run(line);
-        }
-        for node in NODES {
-            let host = tokio::task::block_in_place(|| {
-                tokio::runtime::Handle::current().block_on(self.0.host(node))
-            });
-            let _ = host.and_then(|host| host.shell(&files));
-        }
+            ensure!(files == 3, "{files} pods are attached, not 3");
+            Ok(Some(()))
+        })
+        .await?;
+        let mut new = after.difference(&before);
+        new.next().cloned().context("nobody came after it")
     }
 }

@@ -12,62 +12,60 @@ use floe_testbed::floe::{self, agent};
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::{NETWORKS, Walk, administrator};
+use super::Walk;
+use super::bare::Bare;
 use crate::LIMIT;
-use crate::chart::{BARE, release::PLAIN};
+use crate::chart::release::{KINDS, PLAIN};
 use crate::cli::terminal::Terminal;
 use crate::float_ips::NGINX;
 use crate::holdings::{addresses, set};
-use crate::vips::ground::{NODES_OF_PODS as NODES, agent_of, three};
+use crate::vips::ground::{NETWORKS, NODES_OF_PODS as NODES, agent_of, three};
 
 const PAGE: &str = "guide/uninstall.md";
 /// One that several pods share.
 const SHARED: &str = "10.200.0.210";
 
-/// Whatever there can be of floe or galaxy in the API server.
-const KINDS: &str = "deployments,daemonsets,services,serviceaccounts,secrets,configmaps,roles,\
-    rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,leases,priorityclasses,\
-    validatingadmissionpolicies,validatingadmissionpolicybindings,\
-    validatingwebhookconfigurations,mutatingwebhookconfigurations,customresourcedefinitions";
+/// What is not of the chart.
+const FURTHER_KINDS: &str = "leases,priorityclasses,customresourcedefinitions";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn what_was_applied_by_the_guide_goes_by_the_guide_and_addresses_stay_or_nothing_does()
 -> Result<()> {
-    let cluster = BARE.alone().await;
-    cluster.schedule_with_extender(true).await?;
-    let terminal = administrator(&cluster)?;
-    terminal.run("kubectl delete -f deploy/crds --ignore-not-found --timeout=60s")?;
-    let bare = Traces::of(&cluster, &terminal).await?;
+    let cluster = Bare::begin().await?;
+    there_and_away(&cluster).await?;
+    cluster.end().await
+}
 
-    let _open = Open(&terminal);
-    installed(&cluster, &terminal)?;
-    let namespace = TestNamespace::create(&cluster, "leaving").await?;
+async fn there_and_away(cluster: &Bare) -> Result<()> {
+    let terminal = &cluster.terminal;
+    let bare = Traces::of(cluster, terminal).await?;
+    installed(cluster, terminal)?;
+    let namespace = TestNamespace::create(cluster, "leaving").await?;
     namespace.apply(NGINX)?;
     let held = addresses(&namespace, "app=nginx", 3).await?;
     three(&namespace, SHARED).await?;
-    let full = Traces::of(&cluster, &terminal).await?;
-    ensure!(full.objects.len() > bare.objects.len() + 20, "{full:?}");
-    for node in NODES {
-        let traces = full.on_nodes.iter().filter(|it| it.starts_with(node));
-        ensure!(traces.count() > 5, "{node} has little of floe: {full:?}");
+    let full = Traces::of(cluster, terminal).await?.beside(&bare);
+    ensure!(full.objects.len() > 20, "{full:?}");
+    let on_nodes = |trace: &str| full.on_nodes.iter().filter(|it| it.contains(trace)).count();
+    for trace in ["00-galaxy.conf", "bin/galaxy-sdn", "floe-vip"] {
+        ensure!(on_nodes(trace) == NODES.len(), "{trace} in {full:?}");
     }
+    ensure!(on_nodes("link docker") > 0, "{full:?}");
 
-    uninstalled(&cluster, &terminal, &namespace, Fate::Kept).await?;
-    installed(&cluster, &terminal)?;
+    uninstalled(cluster, terminal, &namespace, Fate::Kept).await?;
+    installed(cluster, terminal)?;
     cluster.schedule_with_extender(true).await?;
     namespace.apply(NGINX)?;
     let again = addresses(&namespace, "app=nginx", 3).await?;
     ensure!(set(&again) == set(&held), "{held:?} became {again:?}");
 
-    uninstalled(&cluster, &terminal, &namespace, Fate::Released).await?;
+    uninstalled(cluster, terminal, &namespace, Fate::Released).await?;
     wait::until("nothing is left", LIMIT, async || {
-        let left = Traces::of(&cluster, &terminal).await?;
-        let objects: Vec<_> = left.objects.difference(&bare.objects).collect();
-        let on_nodes: Vec<_> = left.on_nodes.difference(&bare.on_nodes).collect();
+        let left = Traces::of(cluster, terminal).await?.beside(&bare);
         ensure!(
-            objects.is_empty() && on_nodes.is_empty(),
-            "{objects:?} and {on_nodes:?}"
+            left.objects.is_empty() && left.on_nodes.is_empty(),
+            "{left:?}"
         );
         Ok(Some(()))
     })
@@ -78,7 +76,7 @@ async fn what_was_applied_by_the_guide_goes_by_the_guide_and_addresses_stay_or_n
     Ok(())
 }
 
-/// Two ConfigMaps are the reader's own; images are found under any name here.
+/// Addresses and networks are the reader's own; images are found under any name here.
 fn installed(cluster: &Cluster, terminal: &Terminal) -> Result<()> {
     Build::current().publish(cluster)?;
     let mut guide = Walk::of(terminal, "guide/install.md", "## Without Helm")?;
@@ -153,6 +151,7 @@ async fn uninstalled(
         terminal.run(&uncordon.replace("node-1", node))?;
     }
     guide.run("kubectl delete -f deploy/agent.yaml")?;
+    guide.run("kubectl -n kube-system wait pod -l app.kubernetes.io/name=floe-agent")?;
     for _ in 0..2 {
         let line = guide.next("ssh node-1 '")?;
         let line = line.strip_prefix("ssh node-1 '");
@@ -188,15 +187,6 @@ async fn uninstalled(
     guide.end()
 }
 
-/// A cluster whose nodes take pods when this is dropped, or no other test could have it.
-struct Open<'a>(&'a Terminal);
-
-impl Drop for Open<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.run("kubectl uncordon node-1 node-2 node-3");
-    }
-}
-
 /// What can be seen of floe.
 #[derive(Debug)]
 struct Traces {
@@ -207,9 +197,16 @@ struct Traces {
 }
 
 impl Traces {
+    /// Those that were not there before.
+    fn beside(mut self, before: &Self) -> Self {
+        self.objects.retain(|it| !before.objects.contains(it));
+        self.on_nodes.retain(|it| !before.on_nodes.contains(it));
+        self
+    }
+
     async fn of(cluster: &Cluster, terminal: &Terminal) -> Result<Self> {
         let get = format!(
-            "kubectl get {KINDS} -A --no-headers -o custom-columns=A:.kind,B:.metadata.name"
+            "kubectl get {KINDS},{FURTHER_KINDS} -A --no-headers -o custom-columns=A:.kind,B:.metadata.name"
         );
         let objects = terminal.run(&get)?;
         let ours = |line: &&str| {

@@ -2,7 +2,6 @@
 //! on the host outside, anew for each test.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -22,6 +21,7 @@ use tokio::sync::{OnceCell, RwLockWriteGuard};
 
 use crate::LIMIT;
 use crate::cli::terminal::Terminal;
+use crate::guides::administrator;
 use crate::http::{get_path, pod_ip};
 
 /// The nodes.
@@ -72,8 +72,7 @@ pub async fn ground_with(dress: impl FnOnce(Router) -> Router) -> Result<Ground>
     let listener = cluster.outside().await?.network()?.listen(CLOUD.parse()?)?;
     let cloud = FakeDigitalOcean::start_on(listener, TOKEN, dress)?;
     furnish(&cloud)?;
-    let terminal = Terminal::open(&cluster)?;
-    fs::copy(cluster.paths().kubeconfig(), terminal.kubeconfig())?;
+    let terminal = administrator(&cluster)?;
     let ground = Ground {
         cluster,
         cloud,

@@ -1,6 +1,7 @@
 //! From FLIPOP and back, by `docs/guide/migrate.md`. FLIPOP itself cannot be had here: of it
-//! there is everything that stays when one of the two takes the place of the other, which
-//! is its manifest, its definitions, its lease, its pool with a status, and what it has done at the cloud.
+//! there is everything that stays when one of the two takes the place of the other: that
+//! is its manifest, its definitions, its lease, its pool with a status, and what it has done at the
+//! cloud. Its program is a loop that does nothing, and its lease that of one that was killed.
 
 use std::fs;
 
@@ -165,10 +166,18 @@ spec:
 async fn a_cluster_changes_from_flipop_to_floe_and_back_and_no_address_moves() -> Result<()> {
     let ground = ground().await?;
     // Made first: whatever happens, the next test finds floe.
-    let floe = Restored(&ground);
+    let floe = Restored {
+        ground: &ground,
+        is_over: false,
+    };
+    there_and_back(&ground).await?;
+    floe.end()
+}
+
+async fn there_and_back(ground: &Ground) -> Result<()> {
     let run = |line: &str| ground.terminal.run(line);
     let namespace = TestNamespace::create(&ground.cluster, "from-flipop").await?;
-    flipop_runs(&ground, &namespace).await?;
+    flipop_runs(ground, &namespace).await?;
     // Not what floe would have chosen, had it come first.
     let places = [(A, "node-2"), (B, "node-1")];
     ground.placed(&places).await?;
@@ -209,9 +218,12 @@ async fn a_cluster_changes_from_flipop_to_floe_and_back_and_no_address_moves() -
     guide.run_with("kubectl -n ingress patch floatingippool ingress", |line| {
         line.replace("-n ingress", &format!("-n {}", namespace.name()))
     })?;
+    let look = guide.next("kubectl -n ingress get floatingippool ingress")?;
+    let look = look.replace("-n ingress", &format!("-n {}", namespace.name()));
     wait::until("nothing holds the pool", LIMIT, async || {
-        let pool = pools.get("ingress").await?;
-        Ok(pool.finalizers().is_empty().then_some(()))
+        let told = run(&look)?;
+        ensure!(told.is_empty(), "there is {told}");
+        Ok(Some(()))
     })
     .await?;
     guide.run("kubectl -n flipop scale deployment flipop --replicas=0")?;
@@ -219,15 +231,16 @@ async fn a_cluster_changes_from_flipop_to_floe_and_back_and_no_address_moves() -
     guide.run("kubectl -n flipop rollout status deployment flipop")?;
     guide.run("kubectl -n kube-system delete role,rolebinding flipop")?;
     guide.run("kubectl -n kube-node-lease delete role,rolebinding flipop")?;
+    guide.run("kubectl annotate nodes --all")?;
     guide.end()?;
-    is_flipops(&ground, &namespace).await?;
+    ground.annotated(&[]).await?;
+    is_flipops(ground, &namespace).await?;
     ground.placed(&places).await?;
     ensure!(ground.orders() == orders, "the cloud has had orders");
     run(&format!(
         "kubectl -n {} delete floatingippool ingress --timeout=20s",
         namespace.name()
     ))?;
-    drop(floe);
     Ok(())
 }
 
@@ -303,11 +316,23 @@ async fn is_flipops(ground: &Ground, namespace: &TestNamespace<'_>) -> Result<()
 }
 
 /// floe is there as other tests want it when this is dropped.
-struct Restored<'a>(&'a Ground);
+struct Restored<'a> {
+    ground: &'a Ground,
+    is_over: bool,
+}
+
+impl Restored<'_> {
+    fn end(mut self) -> Result<()> {
+        self.is_over = true;
+        self.ground.reinstall()
+    }
+}
 
 impl Drop for Restored<'_> {
     fn drop(&mut self) {
-        // Who comes next finds out.
-        let _ = self.0.reinstall();
+        if !self.is_over {
+            // The test has its own story; who comes next finds out.
+            let _ = self.ground.reinstall();
+        }
     }
 }

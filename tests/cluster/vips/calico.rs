@@ -40,9 +40,17 @@ const ENABLED: &str = "{apiVersion: crd.projectcalico.org/v1, kind: FelixConfigu
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn an_address_of_calico_becomes_floes_and_goes_back_by_the_guide() -> Result<()> {
     let cluster = alone().await?;
-    let terminal = administrator(&cluster)?;
     // Made first: whatever happens, the next test finds agents and its addresses.
-    let floe = Restored(&cluster);
+    let floe = Restored {
+        cluster: &cluster,
+        is_over: false,
+    };
+    there_and_back(&cluster).await?;
+    floe.end()
+}
+
+async fn there_and_back(cluster: &Cluster) -> Result<()> {
+    let terminal = administrator(cluster)?;
     cluster.apply_all(SETTING)?;
     terminal.run(
         "kubectl wait --for=condition=Established crd/felixconfigurations.crd.projectcalico.org",
@@ -50,7 +58,7 @@ async fn an_address_of_calico_becomes_floes_and_goes_back_by_the_guide() -> Resu
     cluster.apply_all(ENABLED)?;
     let setting =
         || terminal.run("kubectl get felixconfiguration default -o jsonpath='{.spec.floatingIPs}'");
-    let namespace = TestNamespace::create(&cluster, "calico").await?;
+    let namespace = TestNamespace::create(cluster, "calico").await?;
     webs(&namespace, &claim(IP)).await?;
 
     let mut guide = Walk::of(&terminal, "guide/migrate.md", "## From Calico floating IPs")?;
@@ -65,13 +73,14 @@ async fn an_address_of_calico_becomes_floes_and_goes_back_by_the_guide() -> Resu
         "nodeSubnets": ["10.200.0.0/24"], "subnet": "10.200.0.0/24", "gateway": "10.200.0.1",
         "ips": [], "shared": [IP], "allowedNamespaces": [namespace.name()],
     });
-    configure_with(&cluster, &[entry])?;
+    configure_with(cluster, &[entry])?;
     served(&namespace, IP, |_| true).await?;
     let shown = guide.run("kubectl get vip -A")?;
     ensure!(shown.contains(IP), "{shown}");
 
-    guide.run("kubectl delete -f deploy/agent.yaml")?;
     let (outside, ip): (_, IpAddr) = (cluster.outside().await?, IP.parse()?);
+    ensure!(pings(&outside, ip, 3)? > 0, "nobody answers before");
+    guide.run("kubectl delete -f deploy/agent.yaml")?;
     wait::until("nobody answers", LIMIT, async || {
         let answers = pings(&outside, ip, 3)?;
         ensure!(answers == 0, "{answers} answers of 3");
@@ -80,23 +89,37 @@ async fn an_address_of_calico_becomes_floes_and_goes_back_by_the_guide() -> Resu
     .await?;
     guide.run("kubectl patch felixconfiguration default")?;
     ensure!(setting()? == "Enabled", "it is off");
-    guide.end()?;
-    drop(floe);
-    Ok(())
+    guide.end()
 }
 
-/// Agents and configuration are as other tests want them when this is dropped.
-struct Restored<'a>(&'a Cluster);
+/// Agents and configuration are as other tests want them at the end.
+struct Restored<'a> {
+    cluster: &'a Cluster,
+    is_over: bool,
+}
+
+impl Restored<'_> {
+    fn end(mut self) -> Result<()> {
+        self.is_over = true;
+        self.restore()
+    }
+
+    fn restore(&self) -> Result<()> {
+        install_agents(self.cluster)?;
+        configure(self.cluster)?;
+        let definition = "felixconfigurations.crd.projectcalico.org";
+        let gone = ["delete", "crd", definition, "--ignore-not-found"];
+        let status = self.cluster.kubectl().args(gone).status()?;
+        ensure!(status.success(), "{definition} is still there");
+        Ok(())
+    }
+}
 
 impl Drop for Restored<'_> {
     fn drop(&mut self) {
-        // Who comes next finds out.
-        let _ = install_agents(self.0);
-        let _ = configure(self.0);
-        let definition = "felixconfigurations.crd.projectcalico.org";
-        let mut kubectl = self.0.kubectl();
-        let _ = kubectl
-            .args(["delete", "crd", definition, "--ignore-not-found"])
-            .output();
+        if !self.is_over {
+            // The test has its own story; who comes next finds out.
+            let _ = self.restore();
+        }
     }
 }

@@ -29,7 +29,8 @@ pub const CLAIM: &str = "cni.projectcalico.org/floatingIPs";
 /// The nodes, each of which has one of the three pods of a test.
 pub const NODES_OF_PODS: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-const NETWORKS: &str = r#"{
+/// The networks of nodes.
+pub const NETWORKS: &str = r#"{
   "NetworkConf": [{ "type": "galaxy-k8s-vlan", "device": "eth0" }],
   "DefaultNetworks": ["pods"],
   "ENIIPNetwork": "galaxy-k8s-vlan"

@@ -4,7 +4,7 @@
 //! from, and it is told more exactly than the rate: it knows nothing of others who had
 //! the processors meanwhile.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, ffi::OsStr, fs};
 
 use anyhow::{Context as _, Result};
 use nix::unistd::{SysconfVar, sysconf};
@@ -36,6 +36,9 @@ impl Load {
         let mut load = Self(BTreeMap::new());
         load.add_processors(&fs::read_to_string("/proc/stat")?);
         for entry in fs::read_dir("/proc")?.flatten() {
+            if !is_process(&entry.file_name()) {
+                continue;
+            }
             // It may have ended meanwhile.
             if let Ok(stat) = fs::read_to_string(entry.path().join("stat")) {
                 load.add_process(&stat);
@@ -69,7 +72,6 @@ impl Load {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// Enters a process. Not when it is this one's file of the whole machine.
     fn add_process(&mut self, stat: &str) {
         // A name may have spaces and brackets.
         let Some((name, rest)) = stat
@@ -101,6 +103,11 @@ impl Load {
     }
 }
 
+/// Processes have numbers. Other names are those of this one (`self`) and of the machine.
+fn is_process(name: &OsStr) -> bool {
+    name.as_encoded_bytes().iter().all(u8::is_ascii_digit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,7 +118,7 @@ mod tests {
         before.add_processors("cpu  139645 0 10842 14437 1211 0 81 148 0 0\ncpu0 1 2 3 4\n");
         before.add_process("7 (etcd) S 1 7 7 0 -1 4194560 1 2 3 4 100 20 0 0 20 0 9");
         before.add_process("8 (a) (b c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 0 0 20 0 9");
-        before.add_process("cpu  139645 0 10842");
+        before.add_process("no process");
         let all = BTreeMap::from([
             ("etcd", 120.0),
             (OTHERS, 11.0),
@@ -125,9 +132,15 @@ mod tests {
     }
 
     #[test]
-    fn this_very_process_has_computed() {
-        let load = Load::so_far().unwrap();
-        assert!(load.0[OTHERS] > 0.0, "{load:?}");
-        assert!(load.0.contains_key(IDLE));
+    fn nobody_is_counted_twice() {
+        assert!(is_process(OsStr::new("4711")));
+        for name in ["self", "thread-self", "stat"] {
+            assert!(!is_process(OsStr::new(name)), "{name}");
+        }
+        let all = Load::so_far().unwrap();
+        assert!(
+            all.0.contains_key(IDLE) && all.0.contains_key(OTHERS),
+            "{all:?}"
+        );
     }
 }

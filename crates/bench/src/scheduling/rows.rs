@@ -137,8 +137,6 @@ mod tests {
     use super::{super::order, *};
     use crate::table::Table;
 
-    const ALL: [Part; 2] = [Part::Gates, Part::Extender];
-
     fn turn(bound: f64) -> Measured {
         Measured {
             pods: 100,
@@ -152,7 +150,7 @@ mod tests {
     /// Rounds of these seconds for gates and its reference; all else takes one.
     fn rounds(seconds: &[(f64, f64)]) -> Vec<Round> {
         let round = |(floe, bare): &(f64, f64)| {
-            let cases = order(0, &ALL).into_iter();
+            let cases = order(0, &Part::wanted(None)).into_iter();
             let mut round: Round = cases.map(|case| (case, turn(1.0))).collect();
             round.insert(Case::Gates, turn(*floe));
             round.insert(Case::BareGates, turn(*bare));
@@ -182,9 +180,15 @@ mod tests {
     #[test]
     fn each_round_tells_its_own_ratios() {
         let two = rounds(&[(2.0, 1.0), (4.0, 4.0)]);
-        assert_eq!(ratios(&two[0], &ALL), [("gates", 0.5), ("extender", 1.0)]);
-        assert_eq!(ratios(&two[1], &ALL), [("gates", 1.0), ("extender", 1.0)]);
-        assert_eq!(ratios(&Round::new(), &ALL), []);
+        assert_eq!(
+            ratios(&two[0], &Part::wanted(None)),
+            [("gates", 0.5), ("extender", 1.0)]
+        );
+        assert_eq!(
+            ratios(&two[1], &Part::wanted(None)),
+            [("gates", 1.0), ("extender", 1.0)]
+        );
+        assert_eq!(ratios(&Round::new(), &Part::wanted(None)), []);
     }
 
     #[test]
@@ -195,7 +199,7 @@ mod tests {
         assert_eq!(middle(&two, cases, Measured::rate), None);
         assert_eq!(middle(&[], cases, Measured::rate), None);
         let mut table = Table::default();
-        table.extend(of(&two, &ALL));
+        table.extend(of(&two, &Part::wanted(None)));
         assert!(!table.holds());
     }
 
@@ -203,7 +207,7 @@ mod tests {
     fn what_is_promised_is_the_ratio_to_the_bare_writes() {
         let holds = |seconds: &[(f64, f64)]| {
             let mut table = Table::default();
-            table.extend(of(&rounds(seconds), &ALL));
+            table.extend(of(&rounds(seconds), &Part::wanted(None)));
             table.holds()
         };
         assert!(holds(&[(5.0, 4.0)]));
@@ -219,7 +223,7 @@ mod tests {
             bare.writes = 6.0;
         }
         let mut table = Table::default();
-        table.extend(of(&rounds, &ALL));
+        table.extend(of(&rounds, &Part::wanted(None)));
         assert!(!table.holds());
     }
 }
