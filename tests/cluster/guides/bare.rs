@@ -20,7 +20,7 @@ const WORKLOADS: [&str; 4] = [
      -l app.kubernetes.io/part-of=floe",
     "kubectl delete deployments,pods -A -l 'app in (nginx, web)' --timeout=90s",
     // Where there is no such kind, there is nothing to delete.
-    "kubectl delete vip,virtualipregisters --all -A --timeout=30s || true",
+    "kubectl delete vip,virtualipregisters --all -A --timeout=30s >/dev/null 2>&1 || true",
 ];
 
 const PROGRAMS: [&str; 11] = [

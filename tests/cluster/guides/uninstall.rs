@@ -48,7 +48,7 @@ async fn there_and_away(cluster: &Bare) -> Result<()> {
     let full = Traces::of(cluster, terminal).await?.beside(&bare);
     ensure!(full.objects.len() > 20, "{full:?}");
     let on_nodes = |trace: &str| full.on_nodes.iter().filter(|it| it.contains(trace)).count();
-    for trace in ["00-galaxy.conf", "bin/galaxy-sdn", "floe-vip"] {
+    for trace in ["00-galaxy.conf", "bin/galaxy-sdn", "table inet floe-vip"] {
         ensure!(on_nodes(trace) == NODES.len(), "{trace} in {full:?}");
     }
     ensure!(on_nodes("link docker") > 0, "{full:?}");
@@ -219,11 +219,11 @@ impl Traces {
         for node in NODES {
             // Ends of pods' veths come and go with floe's own pods.
             let seen = cluster.host(node).await?.shell(
-                "for folder in /etc/cni/net.d /opt/cni/bin /var/lib/cni /run/floe /run/galaxy; do
+                "for folder in /etc/cni/net.d /opt/cni/bin /var/lib/cni/galaxy /var/lib/cni/floe /run/floe /run/galaxy; do
                      find $folder -maxdepth 1 2>/dev/null || true
                  done
                  ip -o link show | awk '{ print \"link\", $2 }' | grep -v veth
-                 ip -o address show scope global | awk '{ print \"address\", $2, $4 }'
+                 ip -o address show scope global | awk '{ print \"address\", $2, $4 }' | grep -v veth
                  nft list tables; ip rule show; ip -6 rule show",
             )?;
             on_nodes.extend(seen.lines().map(|line| format!("{node} {line}")));
