@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use floe_testbed::cluster::Cluster;
 use floe_testbed::host::sibling_program;
 use tokio::sync::RwLockWriteGuard;
-use tokio::task::block_in_place;
 
 use super::administrator;
 use crate::chart::BARE;
@@ -40,12 +39,10 @@ const PROGRAMS: [&str; 11] = [
 
 const DEFINITIONS: &str = "kubectl delete -f deploy/crds --ignore-not-found --timeout=60s";
 
-/// The cluster, with no other test beside. It is bare again at the [end](Bare::end), and as far
-/// as possible also when a test fails before.
+/// The cluster, with no other test beside.
 pub struct Bare {
     cluster: RwLockWriteGuard<'static, Cluster>,
     pub terminal: Terminal,
-    is_over: bool,
 }
 
 impl Deref for Bare {
@@ -64,16 +61,14 @@ impl Bare {
         let bare = Self {
             terminal: administrator(&cluster)?,
             cluster,
-            is_over: false,
         };
         bare.clear().await?;
         Ok(bare)
     }
 
-    /// Takes away what is left.
-    pub async fn end(mut self) -> Result<()> {
-        self.is_over = true;
-        self.clear().await
+    /// Takes away what a test has left, however it ended.
+    pub async fn end(self, outcome: Result<()>) -> Result<()> {
+        outcome.and(self.clear().await)
     }
 
     async fn clear(&self) -> Result<()> {
@@ -97,15 +92,5 @@ impl Bare {
         }
         run(DEFINITIONS)?;
         Ok(())
-    }
-}
-
-impl Drop for Bare {
-    fn drop(&mut self) {
-        if !self.is_over {
-            // The test has its own story; who comes next finds out.
-            let runtime = tokio::runtime::Handle::current();
-            let _ = block_in_place(|| runtime.block_on(self.clear()));
-        }
     }
 }

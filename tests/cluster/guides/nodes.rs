@@ -81,8 +81,8 @@ spec:
 async fn nodes_change_from_galaxys_daemon_to_floes_agent_and_back_under_running_pods() -> Result<()>
 {
     let cluster = Bare::begin().await?;
-    there_and_back(&cluster).await?;
-    cluster.end().await
+    let outcome = there_and_back(&cluster).await;
+    cluster.end(outcome).await
 }
 
 async fn there_and_back(cluster: &Bare) -> Result<()> {

@@ -33,8 +33,8 @@ const FURTHER_KINDS: &str = "leases,priorityclasses,customresourcedefinitions";
 async fn what_was_applied_by_the_guide_goes_by_the_guide_and_addresses_stay_or_nothing_does()
 -> Result<()> {
     let cluster = Bare::begin().await?;
-    there_and_away(&cluster).await?;
-    cluster.end().await
+    let outcome = there_and_away(&cluster).await;
+    cluster.end(outcome).await
 }
 
 async fn there_and_away(cluster: &Bare) -> Result<()> {

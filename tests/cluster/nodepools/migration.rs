@@ -165,13 +165,10 @@ spec:
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn a_cluster_changes_from_flipop_to_floe_and_back_and_no_address_moves() -> Result<()> {
     let ground = ground().await?;
-    // Made first: whatever happens, the next test finds floe.
-    let floe = Restored {
-        ground: &ground,
-        is_over: false,
-    };
-    there_and_back(&ground).await?;
-    floe.end()
+    let outcome = there_and_back(&ground).await;
+    // However that ended, the next test has to find floe.
+    let restored = ground.reinstall();
+    outcome.and(restored)
 }
 
 async fn there_and_back(ground: &Ground) -> Result<()> {
@@ -313,26 +310,4 @@ async fn is_flipops(ground: &Ground, namespace: &TestNamespace<'_>) -> Result<()
     ensure!(pool.data["spec"] == wanted["spec"], "{}", pool.data["spec"]);
     ensure!(pool.finalizers().is_empty(), "{:?}", pool.finalizers());
     Ok(())
-}
-
-/// floe is there as other tests want it when this is dropped.
-struct Restored<'a> {
-    ground: &'a Ground,
-    is_over: bool,
-}
-
-impl Restored<'_> {
-    fn end(mut self) -> Result<()> {
-        self.is_over = true;
-        self.ground.reinstall()
-    }
-}
-
-impl Drop for Restored<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            // The test has its own story; who comes next finds out.
-            let _ = self.ground.reinstall();
-        }
-    }
 }

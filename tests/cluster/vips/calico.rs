@@ -40,13 +40,10 @@ const ENABLED: &str = "{apiVersion: crd.projectcalico.org/v1, kind: FelixConfigu
 #[ignore = "needs a cluster: cargo xtask test --only cluster"]
 async fn an_address_of_calico_becomes_floes_and_goes_back_by_the_guide() -> Result<()> {
     let cluster = alone().await?;
-    // Made first: whatever happens, the next test finds agents and its addresses.
-    let floe = Restored {
-        cluster: &cluster,
-        is_over: false,
-    };
-    there_and_back(&cluster).await?;
-    floe.end()
+    let outcome = there_and_back(&cluster).await;
+    // However that ended, the next test has to find agents and its addresses.
+    let restored = restore(&cluster);
+    outcome.and(restored)
 }
 
 async fn there_and_back(cluster: &Cluster) -> Result<()> {
@@ -92,34 +89,13 @@ async fn there_and_back(cluster: &Cluster) -> Result<()> {
     guide.end()
 }
 
-/// Agents and configuration are as other tests want them at the end.
-struct Restored<'a> {
-    cluster: &'a Cluster,
-    is_over: bool,
-}
-
-impl Restored<'_> {
-    fn end(mut self) -> Result<()> {
-        self.is_over = true;
-        self.restore()
-    }
-
-    fn restore(&self) -> Result<()> {
-        install_agents(self.cluster)?;
-        configure(self.cluster)?;
-        let definition = "felixconfigurations.crd.projectcalico.org";
-        let gone = ["delete", "crd", definition, "--ignore-not-found"];
-        let status = self.cluster.kubectl().args(gone).status()?;
-        ensure!(status.success(), "{definition} is still there");
-        Ok(())
-    }
-}
-
-impl Drop for Restored<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            // The test has its own story; who comes next finds out.
-            let _ = self.restore();
-        }
-    }
+/// Agents and configuration are as other tests want them.
+fn restore(cluster: &Cluster) -> Result<()> {
+    install_agents(cluster)?;
+    configure(cluster)?;
+    let definition = "felixconfigurations.crd.projectcalico.org";
+    let gone = ["delete", "crd", definition, "--ignore-not-found"];
+    let status = cluster.kubectl().args(gone).status()?;
+    ensure!(status.success(), "{definition} is still there");
+    Ok(())
 }
