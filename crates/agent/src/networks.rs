@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use floe_core::node::settings::{NetworkConfig, Settings, SettingsError};
+use floe_core::{
+    json::{self, Names},
+    node::settings::{NetworkConfig, Settings, SettingsError},
+};
 use tracing::debug;
 
 use crate::plugins::SHIM;
@@ -190,7 +193,7 @@ fn is_named(file: &Path, name: &str) -> bool {
     fs::metadata(file).is_ok_and(|it| it.is_file() && it.len() <= LONGEST)
         && fs::read(file)
             .ok()
-            .and_then(|text| serde_json::from_slice::<Named>(&text).ok())
+            .and_then(|text| json::decode::<Named>(&text, Names::Go).ok())
             .is_some_and(|named| named.name == name)
 }
 

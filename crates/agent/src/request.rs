@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use floe_core::cni::{
-    args::CniArgsError,
-    call::{Call, Command},
-    config::NetConf,
-    error::{CniError, Code},
+use floe_core::{
+    cni::{
+        args::CniArgsError,
+        call::{Call, Command},
+        config::NetConf,
+        error::{CniError, Code},
+    },
+    json::{self, Names},
 };
 use serde::Deserialize;
 
@@ -97,7 +100,7 @@ impl Request {
     /// Compat: an ADD needs all that galaxy asks for. A DEL needs only what it uses,
     /// so that a pod can always be deleted.
     pub fn parse(body: &[u8]) -> Result<Self, RequestError> {
-        let wire: Wire = serde_json::from_slice(body)
+        let wire: Wire = json::decode(body, Names::Go)
             .map_err(|error| RequestError::Malformed(error.to_string()))?;
         let env = wire.env.unwrap_or_default();
         let call = Call::of(|name| env.get(name).cloned()).map_err(RequestError::Environment)?;

@@ -10,6 +10,7 @@
 //! as the very text that came, since typed decoding would drop what the types
 //! do not know.
 
+use floe_core::json::{self, JsonError, Names};
 use serde::{Deserialize, Serialize};
 
 pub use bind::{BindAnswer, BindRequest};
@@ -25,13 +26,13 @@ mod preempt;
 
 /// Reads a request.
 pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, MalformedBody> {
-    serde_json::from_slice(body).map_err(MalformedBody)
+    json::decode(body, Names::Go).map_err(MalformedBody)
 }
 
 /// The body of a call is not what the scheduler sends.
 #[derive(Debug, thiserror::Error)]
 #[error("malformed body: {0}")]
-pub struct MalformedBody(serde_json::Error);
+pub struct MalformedBody(JsonError);
 
 impl MalformedBody {
     /// The stable reason for answers, logs and metrics.

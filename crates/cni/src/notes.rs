@@ -4,6 +4,7 @@ use std::{fs, io, path::PathBuf};
 
 use floe_core::{
     cni::{config::Attachment, error::CniError},
+    json::{self, Names},
     node::notes::{self, Topic},
 };
 use floe_net::files;
@@ -35,7 +36,7 @@ impl Notes {
     pub fn read<T: DeserializeOwned>(&self, of: &Attachment) -> Result<Option<T>, CniError> {
         let path = self.path(of);
         match fs::read(&path) {
-            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Ok(text) => Ok(json::decode(&text, Names::Exact).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(system(format_args!("read {}", path.display()))(error)),
         }

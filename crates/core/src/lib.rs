@@ -13,6 +13,7 @@
 //! above it: they gather the facts, ask here, apply the answer and report.
 //!
 //! - [`addr`]: addresses, ranges and sets of them.
+//! - [`json`]: reads JSON of others into types, by their shape.
 //! - [`config`]: which addresses there are, and on which nodes.
 //! - [`ipam`]: who holds which address, and for how long.
 //! - [`schedule`]: where a pod may run, and which addresses it gets there.
@@ -41,6 +42,7 @@ pub mod config;
 pub mod explain;
 pub mod fingerprint;
 pub mod ipam;
+pub mod json;
 pub mod lease;
 pub mod node;
 pub mod nodepool;

@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Once, time::Duration};
 
-use floe_core::nodepool::cloud::{Class, Refusal};
+use floe_core::{
+    json::{self, Names},
+    nodepool::cloud::{Class, Refusal},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header::RETRY_AFTER};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -230,7 +233,7 @@ impl Http {
 impl Response {
     /// The body as JSON, of an answer that is good.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
-        serde_json::from_slice(&self.body).map_err(|error| self.senseless(error))
+        json::decode(&self.body, Names::Exact).map_err(|error| self.senseless(error))
     }
 
     /// The refusal of an answer that is good by its status and cannot be read.

@@ -64,7 +64,7 @@ struct BindMembers {
 }
 
 impl<'de> Members<'de> for BindMembers {
-    const WHAT: &'static str = "a pod and a node";
+    const WHAT: &'static str = "an object with a pod and a node";
 
     fn take<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         if fold::is(name, "podname") {

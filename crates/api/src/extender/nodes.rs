@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, net::IpAddr};
 
-use floe_core::addr;
+use floe_core::{
+    addr,
+    json::{self, Names},
+};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess},
@@ -85,7 +88,7 @@ struct OfferMembers<'a> {
 }
 
 impl<'de: 'a, 'a> Members<'de> for OfferMembers<'a> {
-    const WHAT: &'static str = "a pod and nodes";
+    const WHAT: &'static str = "an object with a pod and nodes";
 
     fn take<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         if fold::is(name, "pod") {
@@ -101,7 +104,6 @@ impl<'de: 'a, 'a> Members<'de> for OfferMembers<'a> {
     }
 }
 
-/// Kubernetes objects, unlike requests, have one casing only.
 #[derive(Deserialize)]
 struct NodeList<'a> {
     #[serde(borrow)]
@@ -111,7 +113,8 @@ struct NodeList<'a> {
 impl<'de: 'a, 'a> Deserialize<'de> for NodeObject<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = <&RawValue>::deserialize(deserializer)?;
-        let facts: NodeFacts = serde_json::from_str(object.get()).map_err(D::Error::custom)?;
+        let facts = json::decode(object.get().as_bytes(), Names::Go);
+        let facts: NodeFacts = facts.map_err(D::Error::custom)?;
         let addresses = facts.status.and_then(|status| status.addresses);
         Ok(Self {
             name: facts.metadata.name,

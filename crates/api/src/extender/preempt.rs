@@ -76,7 +76,7 @@ struct PreemptMembers<'a> {
 type VictimsByNode<'a, P> = BTreeMap<Text<'a>, Option<VictimMembers<P>>>;
 
 impl<'de: 'a, 'a> Members<'de> for PreemptMembers<'a> {
-    const WHAT: &'static str = "a pod and victims by node";
+    const WHAT: &'static str = "an object with a pod and victims by node";
 
     fn take<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         if fold::is(name, "pod") {
@@ -120,7 +120,7 @@ impl<P> Default for VictimMembers<P> {
 }
 
 impl<'de, P: Deserialize<'de>> Members<'de> for VictimMembers<P> {
-    const WHAT: &'static str = "pods and a number";
+    const WHAT: &'static str = "an object with pods and a number";
 
     fn take<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         if fold::is(name, "pods") {
@@ -166,7 +166,7 @@ struct MetaVictim<'a> {
 }
 
 impl<'de: 'a, 'a> Members<'de> for MetaVictim<'a> {
-    const WHAT: &'static str = "a uid";
+    const WHAT: &'static str = "an object with a uid";
 
     fn take<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
         if fold::is(name, "uid") {

@@ -107,21 +107,37 @@ fn names_are_borrowed_from_the_body() {
 
 #[test]
 fn a_body_that_is_no_offer_is_refused() {
-    assert!(error::<Offer>("").contains("EOF"));
-    assert!(error::<Offer>("[]").contains("expected a pod and nodes"));
-    assert!(error::<Offer>("{}").contains("missing field `Pod`"));
-    assert!(error::<Offer>(r#"{"Pod":null}"#).contains("missing field `Pod`"));
-    assert!(error::<Offer>(r#"{"Pod":{"metadata":{}}}"#).contains("missing field `name`"));
-    assert!(
-        error::<Offer>(r#"{"Pod":{"metadata":{"name":"p"}},"NodeNames":[7]}"#)
-            .contains("invalid type")
-    );
-    let nameless = r#"{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[{"metadata":{}}]}}"#;
-    assert!(error::<Offer>(nameless).contains("missing field `name`"));
-    assert!(error::<Offer>(r#"{"Pod":{"metadata":{"name":"p"}}} x"#).contains("trailing"));
+    let table = [
+        ("", "the text is empty"),
+        (
+            "[]",
+            "expected an object with a pod and nodes, found an array",
+        ),
+        ("{}", r#"the member "Pod" is missing"#),
+        (r#"{"Pod":null}"#, r#"the member "Pod" is missing"#),
+        (
+            r#"{"Pod":{"metadata":{}}}"#,
+            r#"Pod.metadata: the member "name" is missing"#,
+        ),
+        (
+            r#"{"Pod":{"metadata":{"name":"p"}},"NodeNames":[7]}"#,
+            "NodeNames[0]: expected a string, found the number 7",
+        ),
+        (
+            r#"{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[{"metadata":{}}]}}"#,
+            r#"Nodes.items[0]: metadata: the member "name" is missing"#,
+        ),
+        (
+            r#"{"Pod":{"metadata":{"name":"p"}}} x"#,
+            "there is more text after the JSON value, at line 1 column 35",
+        ),
+    ];
+    for (body, why) in table {
+        assert_eq!(error::<Offer>(body), format!("malformed body: {why}"));
+    }
     // Deep nesting in what is skipped must not overflow the stack.
     let deep = format!(r#"{{"x":{}"#, "[".repeat(1_000_000));
-    assert!(error::<Offer>(&deep).contains("EOF"));
+    assert!(error::<Offer>(&deep).contains("ends too early"));
 }
 
 fn judged(body: &str) -> Value {
@@ -222,7 +238,7 @@ fn bind_comes_in_both_casings() {
 
     for member in ["PodName", "PodNamespace", "PodUID", "Node"] {
         let without = new.replace(&format!(r#""{member}""#), r#""Other""#);
-        let missing = format!("missing field `{member}`");
+        let missing = format!("the member {member:?} is missing");
         assert!(
             error::<BindRequest>(&without).contains(&missing),
             "{member}"
@@ -289,9 +305,69 @@ fn uids_win_over_objects() {
 
 #[test]
 fn a_body_that_is_no_preemption_is_refused() {
-    assert!(error::<PreemptRequest>("{}").contains("missing field `Pod`"));
+    assert!(error::<PreemptRequest>("{}").contains(r#"the member "Pod" is missing"#));
     let uidless = FULL_VICTIMS.replace(r#""uid": "u2""#, r#""name": "b""#);
-    assert!(error::<PreemptRequest>(&uidless).contains("missing field `uid`"));
+    assert!(error::<PreemptRequest>(&uidless).contains(r#"the member "uid" is missing"#));
+}
+
+#[test]
+fn an_array_is_never_taken_for_an_object() {
+    let array = "expected an object, found an array";
+    let offers = [
+        (r#"{"Pod":[["ns","p","u"]]}"#, format!("Pod: {array}")),
+        (
+            r#"{"Pod":{"metadata":["ns","p","u"]}}"#,
+            format!("Pod.metadata: {array}"),
+        ),
+        (
+            r#"{"Pod":{"metadata":{"name":"p"}},"Nodes":[[]]}"#,
+            format!("Nodes: {array}"),
+        ),
+        (
+            r#"{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[[["n"]]]}}"#,
+            format!("Nodes.items[0]: {array}"),
+        ),
+        (
+            r#"{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[{"metadata":["n"]}]}}"#,
+            format!("Nodes.items[0]: metadata: {array}"),
+        ),
+    ];
+    for (body, why) in offers {
+        assert_eq!(error::<Offer>(body), format!("malformed body: {why}"));
+    }
+    let bind = error::<BindRequest>(r#"["p","ns","u","n"]"#);
+    assert!(bind.ends_with("a pod and a node, found an array"), "{bind}");
+    for victims in [
+        r#"["x"]"#,
+        r#"{"Pods":[["x"]]}"#,
+        r#"{"Pods":[{"metadata":["x"]}]}"#,
+    ] {
+        for member in ["NodeNameToVictims", "NodeNameToMetaVictims"] {
+            let body =
+                format!(r#"{{"Pod":{{"metadata":{{"name":"p"}}}},"{member}":{{"n":{victims}}}}}"#);
+            // A victim by uid has no metadata.
+            if member.contains("Meta") && victims.contains("metadata") {
+                continue;
+            }
+            let told = error::<PreemptRequest>(&body);
+            assert!(told.contains(&format!("{member}.n")), "{told}");
+            assert!(told.ends_with("found an array"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn kubernetes_objects_are_read_in_any_case_too() {
+    let body = r#"{"pod":{"Metadata":{"NAME":"p","namespace":"a","Namespace":"ns"}},
+        "nodes":{"ITEMS":[{"METADATA":{"Name":"n"},"Status":{"Addresses":[
+            {"Type":"InternalIP","ADDRESS":"10.0.0.1"}]}}]}}"#;
+    let offer = offer(body);
+    assert_eq!((&*offer.pod.name, &*offer.pod.namespace), ("p", "ns"));
+    let Nodes::Objects(nodes) = offer.nodes else {
+        panic!("objects were sent");
+    };
+    assert_eq!(&*nodes[0].name, "n");
+    assert_eq!(nodes[0].internal_ips, [IpAddr::from([10, 0, 0, 1])]);
 }
 
 #[test]

@@ -5,7 +5,10 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
-use floe_core::admission::{Finding, Verdict, Write};
+use floe_core::{
+    admission::{Finding, Verdict, Write},
+    json::{self, JsonError, Names},
+};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,7 +27,7 @@ const MOST: usize = 10;
 pub enum ReadError {
     /// It cannot be read.
     #[error("the body is no AdmissionReview: {0}")]
-    Malformed(#[from] serde_json::Error),
+    Malformed(#[from] JsonError),
     /// It is of another version, or something else.
     #[error("only {KIND} of {API_VERSION} is known here, not {kind:?} of {version:?}")]
     Unsupported {
@@ -89,7 +92,7 @@ struct User {
 
 /// Reads a question.
 pub fn read(body: &[u8]) -> Result<Question, ReadError> {
-    let review: Review = serde_json::from_slice(body)?;
+    let review: Review = json::decode(body, Names::Exact)?;
     if (review.api_version.as_str(), review.kind.as_str()) != (API_VERSION, KIND) {
         return Err(ReadError::Unsupported {
             kind: shortened(&review.kind),

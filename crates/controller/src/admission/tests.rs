@@ -247,10 +247,15 @@ async fn bodies_that_are_no_reviews_get_clear_errors() {
     let empty = format!("{{{version},{kind}}}");
     let old = format!(r#"{{"apiVersion":"admission.k8s.io/v1beta1",{kind}}}"#);
     let nameless = format!(r#"{{{version},{kind},"request":{{"uid":""}}}}"#);
+    let array = r#"["admission.k8s.io/v1","AdmissionReview",{"uid":"u"}]"#.to_owned();
+    let nested = format!(r#"{{{version},{kind},"request":["u"]}}"#);
     for (body, status, reason) in [
         ("", 400, "MalformedBody"),
         ("{", 400, "MalformedBody"),
-        ("[]", 400, "UnsupportedReview"),
+        ("[]", 400, "MalformedBody"),
+        // An array must not be read as an object, at any depth.
+        (&*array, 400, "MalformedBody"),
+        (&*nested, 400, "MalformedBody"),
         ("7", 400, "MalformedBody"),
         ("\u{0}", 400, "MalformedBody"),
         (&*empty, 400, "MalformedBody"),

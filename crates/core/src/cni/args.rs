@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
 use super::error::{CniError, Code};
-use crate::ipam::args::{IpInfo, MAX_LISTS, shortened};
+use crate::{
+    ipam::args::{IpInfo, MAX_LISTS, shortened},
+    json::{self, Names},
+};
 
 /// The name under which the addresses of a container are handed to a plugin.
 pub const IPINFOS: &str = "ipinfos";
@@ -111,7 +114,7 @@ impl CniArgs {
 
 /// Reads the addresses that `ipinfos` has, wherever it stands: at least one.
 pub(super) fn read(text: &str) -> Result<Vec<IpInfo>, CniArgsError> {
-    let infos: Vec<IpInfo> = serde_json::from_str::<Option<_>>(text)
+    let infos: Vec<IpInfo> = json::decode::<Option<_>>(text.as_bytes(), Names::Go)
         .map_err(|error| CniArgsError::Addresses(shortened(&error.to_string())))?
         .unwrap_or_default();
     check(&infos)?;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::json::Object;
+use super::json::{Object, decode};
+use crate::json::JsonError;
 
 /// The settings of the file; all of them have defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,8 +69,8 @@ impl FileConfig {
     /// Reads the JSON text. An empty string counts as no member, and unknown
     /// members are ignored, which files for older versions rely on.
     pub fn parse(text: &str) -> Result<Self, FileError> {
-        let invalid = |error: serde_json::Error| FileError::InvalidJson(error.to_string());
-        let whole: Object<'_> = serde_json::from_str(text).map_err(invalid)?;
+        let invalid = |error: JsonError| FileError::InvalidJson(error.to_string());
+        let whole: Object<'_> = decode(text).map_err(invalid)?;
         let plugin = Plugin(member("schedule_plugin", whole.object("schedule_plugin"))?);
         let default = Self::default();
         let name = |field, default| Ok(plugin.text(field)?.unwrap_or(default));
@@ -92,7 +93,7 @@ impl Plugin<'_> {
         let Some(raw) = self.0.raw("floatingips") else {
             return Ok(None);
         };
-        let entries = serde_json::from_str::<Vec<&RawValue>>(raw.get());
+        let entries = decode::<Vec<&RawValue>>(raw.get());
         let entries = member("floatingips", entries)?;
         Ok((!entries.is_empty()).then(|| raw.get().to_owned()))
     }
@@ -109,7 +110,7 @@ impl Plugin<'_> {
     }
 }
 
-fn member<T>(field: &'static str, value: Result<T, serde_json::Error>) -> Result<T, FileError> {
+fn member<T>(field: &'static str, value: Result<T, JsonError>) -> Result<T, FileError> {
     value.map_err(|error| FileError::InvalidMember {
         field,
         error: error.to_string(),

@@ -8,6 +8,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use crate::json::{self, JsonError, Names};
+
 /// A JSON object whose members are decoded one by one, so that a bad one does
 /// not hide the others.
 ///
@@ -25,16 +27,21 @@ impl<'a> Object<'a> {
     }
 
     /// The member decoded, `None` when there is none.
-    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, serde_json::Error> {
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, JsonError> {
         let raw = self.raw(key);
-        raw.map(|raw| serde_json::from_str(raw.get())).transpose()
+        raw.map(|raw| decode(raw.get())).transpose()
     }
 
     /// The member as an object; an empty one when there is none.
-    pub fn object(&self, key: &str) -> Result<Self, serde_json::Error> {
+    pub fn object(&self, key: &str) -> Result<Self, JsonError> {
         let raw = self.raw(key);
-        raw.map_or(Ok(Self::default()), |raw| serde_json::from_str(raw.get()))
+        raw.map_or(Ok(Self::default()), |raw| decode(raw.get()))
     }
+}
+
+/// Reads a text as Go would.
+pub(super) fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
+    json::decode(text.as_bytes(), Names::Go)
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{
-    json::Object,
+    json::{Object, decode},
     problem::{Fault, LeftOut, Problem},
 };
 use crate::addr::{self, IpRange};
@@ -41,7 +41,7 @@ pub(super) fn drafts(text: &str, problems: &mut Vec<Problem>) -> Vec<Draft> {
         fault,
         left_out,
     };
-    match serde_json::from_str::<Option<Vec<&RawValue>>>(text) {
+    match decode::<Option<Vec<&RawValue>>>(text) {
         Ok(Some(entries)) => {
             let entries = entries.into_iter().enumerate();
             entries
@@ -68,7 +68,7 @@ fn draft(index: usize, raw: &RawValue, problems: &mut Vec<Problem>) -> Option<Dr
             left_out,
         });
     };
-    let object = match serde_json::from_str::<Option<Object<'_>>>(raw.get()) {
+    let object = match decode::<Option<Object<'_>>>(raw.get()) {
         Ok(Some(object)) => object,
         Ok(None) => {
             report(Fault::Null, Some(LeftOut::Entry));

@@ -23,7 +23,10 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize, de};
 use serde_json::value::RawValue;
 
-use crate::addr::{self, range::IpRange};
+use crate::{
+    addr::{self, range::IpRange},
+    json::{self, Names},
+};
 
 /// The most addresses that one pod can ask for.
 pub const MAX_LISTS: usize = 8;
@@ -319,7 +322,7 @@ fn range(text: &str) -> Result<IpRange, ArgsError> {
 }
 
 fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ArgsError> {
-    serde_json::from_str(text).map_err(|error| ArgsError::Malformed {
+    json::decode(text.as_bytes(), Names::Go).map_err(|error| ArgsError::Malformed {
         why: shortened(&error.to_string()),
     })
 }

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use super::names::{BRIDGE_ALIAS, VLAN_ALIAS};
 pub use unmovable::Unmovable;
 
+use crate::json::{self, Names};
+
 /// The folder of the journals, below the folder of floe's state.
 pub const FOLDER: &str = "moves";
 
@@ -135,8 +137,8 @@ impl MoveError {
 impl Move {
     /// Reads a journal.
     pub fn parse(text: &str) -> Result<Self, MoveError> {
-        let read: Self =
-            serde_json::from_str(text).map_err(|error| MoveError::Malformed(error.to_string()))?;
+        let read: Self = json::decode(text.as_bytes(), Names::Exact)
+            .map_err(|error| MoveError::Malformed(error.to_string()))?;
         for name in [&read.device, &read.bridge] {
             if !is_link_name(name) {
                 return Err(MoveError::NoLink(name.clone()));

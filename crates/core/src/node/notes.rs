@@ -6,9 +6,12 @@
 
 use serde::Deserialize;
 
-use crate::cni::{
-    call::{is_identifier, is_ifname},
-    config::Attachment,
+use crate::{
+    cni::{
+        call::{is_identifier, is_ifname},
+        config::Attachment,
+    },
+    json::{self, Names},
 };
 
 /// What a note is about.
@@ -59,7 +62,7 @@ impl Note {
     /// Reads the file of a note; nothing if it is none.
     pub fn read(topic: Topic, file_name: &str, text: &[u8]) -> Option<Self> {
         let attachment = attachment_of(file_name)?;
-        let wire: Wire = serde_json::from_slice(text).ok()?;
+        let wire: Wire = json::decode(text, Names::Exact).ok()?;
         // A plugin would refuse to be called with any other.
         if !is_identifier(&wire.network) {
             return None;

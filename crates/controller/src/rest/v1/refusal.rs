@@ -16,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use floe_api::rest::v1::Answer;
+use floe_core::json::{self, Names};
 use serde::de::DeserializeOwned;
 
 use crate::rest::{access::Denied, refused::refused};
@@ -88,7 +89,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Reads a body.
+/// Reads a body, with names of members in any case as galaxy does.
 pub fn parse<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, Refusal> {
     let body = body.map_err(|rejection| match rejection.status() {
         StatusCode::BAD_REQUEST => Refusal::bad_request("BodyBroken", rejection.body_text()),
@@ -99,7 +100,7 @@ pub fn parse<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result
         },
     })?;
     let malformed = |error| Refusal::bad_request("MalformedBody", error);
-    serde_json::from_slice(&body).map_err(malformed)
+    json::decode(&body, Names::Go).map_err(malformed)
 }
 
 /// The path is one of the API, the method is not.

@@ -6,6 +6,7 @@ use axum::{
     extract::Request,
     http::{HeaderMap, StatusCode, header},
 };
+use floe_core::json::{self, Names};
 use serde::de::DeserializeOwned;
 
 use super::problem::Refused;
@@ -27,7 +28,7 @@ pub async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Refused> {
         };
         Refused::new(status, reason, rejection.body_text())
     })?;
-    serde_json::from_slice(&bytes)
+    json::decode(&bytes, Names::Exact)
         .map_err(|error| Refused::new(StatusCode::BAD_REQUEST, "MalformedBody", error))
 }
 

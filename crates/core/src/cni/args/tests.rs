@@ -128,9 +128,16 @@ fn addresses_that_no_node_could_set_up_are_refused() {
     let one = |ip: &str, rest: &str| format!(r#"[{{"ip":"{ip}"{rest}}}]"#);
     let v4 = r#","gateway":"10.0.0.1""#;
     let table = [
-        ("{}".to_owned(), "invalid type"),
-        ("[".to_owned(), "EOF"),
-        ("[null]".to_owned(), "invalid type"),
+        ("{}".to_owned(), "expected an array, found an object"),
+        ("[".to_owned(), "ends too early"),
+        (
+            "[null]".to_owned(),
+            "[0]: expected an address with gateway, found null",
+        ),
+        (
+            "[[]]".to_owned(),
+            "[0]: expected an address with gateway, found an array",
+        ),
         ("[{}]".to_owned(), "not an address with gateway"),
         (one("10.0.0.5", v4), "not an address with gateway"),
         (one("10.0.0.5/33", v4), "not an address with gateway"),
@@ -150,11 +157,11 @@ fn addresses_that_no_node_could_set_up_are_refused() {
         ),
         (
             one("10.0.0.5/24", r#","gateway":"10.0.0.1","vlan":-1"#),
-            "invalid value",
+            "vlan: expected a whole number from 0 to 65535, found the number -1",
         ),
         (
             one("10.0.0.5/24", r#","gateway":"10.0.0.1","vlan":"2""#),
-            "invalid type",
+            "vlan: expected a whole number from 0 to 65535, found the string",
         ),
         (one("0.0.0.0/0", v4), "cannot be the address of a pod"),
         (one("127.0.0.1/8", v4), "cannot be the address of a pod"),

@@ -95,6 +95,7 @@ async fn what_cannot_be_a_pool_is_refused() {
         r#"{"name":"p","size":1.5}"#,
         "",
         "[",
+        r#"["seq",2,false]"#,
     ] {
         let text = message(body).await;
         assert!(text.starts_with("bad request: "), "{text}");

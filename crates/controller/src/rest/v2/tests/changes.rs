@@ -109,6 +109,15 @@ async fn a_body_that_makes_no_sense_changes_nothing() {
     let table = [
         ("release", json!({}), "MalformedBody", ""),
         ("release", json!([]), "MalformedBody", ""),
+        ("release", json!([[one], false]), "MalformedBody", ""),
+        (
+            "release",
+            json!({ "ips": [["10.0.70.3"]] }),
+            "MalformedBody",
+            "",
+        ),
+        ("reserve", json!([["10.0.70.8"]]), "MalformedBody", ""),
+        ("unreserve", json!([["10.0.70.6"]]), "MalformedBody", ""),
         (
             "release",
             json!({ "ips": [], "dryrun": true }),

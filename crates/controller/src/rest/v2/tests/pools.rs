@@ -84,6 +84,7 @@ async fn what_no_pool_can_be_is_refused() {
         ),
         ("ns/a", json!({ "size": "1" }), (400, "MalformedBody", "")),
         ("ns/a", json!({}), (400, "MalformedBody", "")),
+        ("ns/a", json!([2, false]), (400, "MalformedBody", "")),
         (
             "ns/a",
             json!({ "size": 1, "preallocateip": true }),
