@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 use floe_api::extender::{
     FilterAnswer, HostScore, Nodes, Offer, PodRef, PreemptAnswer, PreemptRequest, Text, Verdict,
 };
-use floe_core::schedule::{filter, preempt, score, wake};
+use floe_core::schedule::{filter, preempt, refusal::NodeRefusal, score, wake};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::debug;
@@ -219,7 +219,13 @@ impl Desk {
             self.waiting.given_back(promise);
         }
         Ok(match sorted {
-            Ok(sorted) => {
+            Ok(mut sorted) => {
+                // A decision sees addresses of nodes only.
+                for (node, refusal) in &mut sorted.unfit {
+                    if *refusal == NodeRefusal::UnknownNode && self.cluster.node(node).is_none() {
+                        *refusal = NodeRefusal::NoSuchNode;
+                    }
+                }
                 if let Some(refusal) = sorted.most_telling() {
                     self.reporter.waits(&claim.pod, refusal.reason(), &refusal);
                 }

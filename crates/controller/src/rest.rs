@@ -47,6 +47,6 @@ pub struct Rest {
 }
 
 /// All routes of both APIs, without what [`front`] puts before them.
-pub fn router(rest: Rest, swagger: bool) -> Router {
-    v1::router(swagger).merge(v2::router()).with_state(rest)
+pub fn router(rest: Rest) -> Router {
+    v1::router().merge(v2::router()).with_state(rest)
 }

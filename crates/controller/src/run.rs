@@ -230,7 +230,7 @@ fn start(
     } else {
         "http"
     };
-    let routes = rest::router(rest, config.api.swagger)
+    let routes = rest::router(rest)
         .merge(figures)
         .layer(Extension(Scheme(scheme)));
     let replica = Replica {

@@ -74,6 +74,13 @@ pub struct Ip {
     /// When it is released: 0 with its pod, 1 with its workload, 2 never.
     #[serde(deserialize_with = "null_is_zero")]
     pub policy: i64,
+    /// Deprecated, in requests only: what `appType` means if it is empty, `deployment` or
+    /// `statefulset`.
+    #[serde(
+        deserialize_with = "null_is_zero",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub is_deployment: bool,
     /// The kind of the workload.
     #[serde(
         deserialize_with = "null_is_zero",

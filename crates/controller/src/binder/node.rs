@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use floe_core::schedule::refusal::NodeRefusal;
 use floe_shell::logs;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -21,8 +22,9 @@ impl Binder {
             return Ok(Some(address));
         }
         // The name comes from outside, and would become part of a path.
+        let missing = || Err(BindError::Refused(NodeRefusal::NoSuchNode.into()));
         if !is_name(node) {
-            return Ok(None);
+            return missing();
         }
         let unreadable = |why| BindError::NodeUnreadable {
             node: node.to_owned(),
@@ -30,7 +32,8 @@ impl Binder {
         };
         let nodes: Api<Node> = Api::all(self.client.clone());
         match timeout(PATIENCE, nodes.get_opt(node)).await {
-            Ok(Ok(node)) => Ok(node.as_ref().and_then(internal_address)),
+            Ok(Ok(Some(node))) => Ok(internal_address(&node)),
+            Ok(Ok(None)) => missing(),
             Ok(Err(error)) => Err(unreadable(logs::with_causes(&error))),
             Err(_) => Err(unreadable(format!("no answer within {PATIENCE:?}"))),
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 
-use clap::{ArgAction, Args, ValueEnum, builder::BoolishValueParser};
+use clap::{ArgAction, Args, ValueEnum};
 use rustls::pki_types::ServerName;
 
 use super::TlsFiles;
@@ -16,8 +16,6 @@ pub struct ApiSettings {
     pub auth: Auth,
     /// Where the certificate comes from; `None`: plain HTTP.
     pub tls: Option<ApiTls>,
-    /// Whether galaxy's description of the API is served.
-    pub swagger: bool,
 }
 
 /// How callers of the API are known.
@@ -109,15 +107,6 @@ pub struct ApiFlags {
         default_value = "floe-api-tls", value_parser = object_name,
     )]
     api_secret: String,
-
-    /// Serve galaxy's description of its API (Swagger 1.2) at /apidocs.json
-    #[arg(
-        long, env = "FLOE_SWAGGER", value_name = "BOOL",
-        default_value = "false", default_missing_value = "true",
-        num_args = 0..=1, require_equals = true,
-        action = ArgAction::Set, value_parser = BoolishValueParser::new(),
-    )]
-    swagger: bool,
 }
 
 impl ApiFlags {
@@ -146,7 +135,6 @@ impl ApiFlags {
             addr: (bind, self.api_port).into(),
             auth: self.api_auth,
             tls,
-            swagger: self.swagger,
         }
     }
 }

@@ -28,6 +28,16 @@ pub struct Ignored {
     )]
     profiling: bool,
 
+    /// No effect: galaxy's description of its API (Swagger 1.2) is always served, at
+    /// /apidocs.json
+    #[arg(
+        long, env = "FLOE_SWAGGER", value_name = "BOOL",
+        default_value = "false", default_missing_value = "true",
+        num_args = 0..=1, require_equals = true,
+        action = ArgAction::Set, value_parser = BoolishValueParser::new(),
+    )]
+    swagger: bool,
+
     /// No effect: floe always locks by a Lease. galaxy-ipam and floe exclude each
     /// other if galaxy-ipam's value has "leases" in it, as its default has
     #[arg(

@@ -31,7 +31,6 @@ fn defaults() -> Config {
             addr: "[::]:9041".parse().unwrap(),
             auth: Auth::Kubernetes,
             tls: Some(issued("kube-system", "floe-api-tls", &[])),
-            swagger: false,
         },
         webhook: Some(webhook("[::]:9443", "kube-system", "floe-webhook-tls")),
         extender: ExtenderSettings {
@@ -268,17 +267,6 @@ fn the_flags_of_the_api_change_its_settings() {
         api(&[flags[0], flags[1], "--api-auth=none"]),
         open(Some(files))
     );
-    for (flag, swagger) in [
-        ("--swagger", true),
-        ("--swagger=true", true),
-        ("--swagger=false", false),
-    ] {
-        let want = ApiSettings {
-            swagger,
-            ..defaults().api
-        };
-        assert_eq!(api(&[flag]), want, "{flag}");
-    }
 }
 
 #[test]
@@ -286,6 +274,7 @@ fn the_flags_of_galaxy_ipam_are_accepted() {
     let args = [
         "--master=",
         "--profiling",
+        "--swagger",
         "--leader-elect-resource-lock=endpointsleases",
         "--logtostderr=true",
         "--alsologtostderr",

@@ -60,7 +60,7 @@ async fn each_node_has_its_reason() {
             },
             "failedAndUnresolvableNodes": {
                 "n3": "FloatingIPPlugin:NoFIPConfigNode: 10.0.3.1 is in no configured node subnet",
-                "n9": "FloatingIPPlugin:UnknowNode: the node has no InternalIP",
+                "n9": "FloatingIPPlugin:UnknowNode: there is no such node",
             },
         })
     );

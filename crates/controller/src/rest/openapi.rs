@@ -8,7 +8,7 @@ use floe_api::rest::{v1 as galaxy, v2 as floe};
 use utoipa::{
     IntoResponses, Modify, OpenApi,
     openapi::{
-        self, Content, Ref, RefOr, Response, ResponseBuilder,
+        self, Content, Object, Ref, RefOr, Response, ResponseBuilder, Type,
         security::{Http, HttpAuthScheme, SecurityScheme},
     },
 };
@@ -103,7 +103,12 @@ impl IntoResponses for GalaxyRefusals {
             (406, "The caller takes no JSON"),
         ];
         let all = COMMON.iter().chain(&own);
-        all.map(|it| refusal(*it, "v1.Answer")).collect()
+        let described = |it: &(u16, &str)| match it.0 {
+            // galaxy's router refuses these itself.
+            406 | 415 => text_refusal(*it),
+            _ => refusal(*it, "v1.Answer"),
+        };
+        all.map(described).collect()
     }
 }
 
@@ -132,6 +137,15 @@ fn refusal((status, text): (u16, &str), schema: &str) -> (String, RefOr<Response
     let response = ResponseBuilder::new()
         .description(text)
         .content("application/json", Content::new(Some(schema)))
+        .build();
+    (status.to_string(), response.into())
+}
+
+fn text_refusal((status, text): (u16, &str)) -> (String, RefOr<Response>) {
+    let schema = Object::with_type(Type::String);
+    let response = ResponseBuilder::new()
+        .description(text)
+        .content("text/plain", Content::new(Some(schema)))
         .build();
     (status.to_string(), response.into())
 }

@@ -13,7 +13,16 @@ pub struct Reason(pub &'static str);
 
 /// A refusal with a body, and with the headers that its status asks for.
 pub fn refused(status: StatusCode, reason: &'static str, body: &impl Serialize) -> Response {
-    let mut answer = (status, Json(body)).into_response();
+    with_reason((status, Json(body)).into_response(), reason)
+}
+
+/// A refusal whose body is a plain text.
+pub fn refused_in_text(status: StatusCode, reason: &'static str, text: &'static str) -> Response {
+    with_reason((status, text).into_response(), reason)
+}
+
+fn with_reason(mut answer: Response, reason: &'static str) -> Response {
+    let status = answer.status();
     answer.extensions_mut().insert(Reason(reason));
     let headers = answer.headers_mut();
     if status == StatusCode::UNAUTHORIZED {

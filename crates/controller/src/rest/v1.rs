@@ -24,9 +24,9 @@ mod swagger;
 
 pub use self::swagger::Scheme;
 
-/// The routes. What the API says about itself is only told with `swagger`, and then
-/// to everybody.
-pub fn router(swagger: bool) -> Router<Rest> {
+/// The routes. What the API says about itself is open to everybody; `--swagger` has no
+/// effect on it, as for galaxy.
+pub fn router() -> Router<Rest> {
     let ips = || get(ip::list).post(ip::release);
     let pool = || get(pool::get).delete(pool::delete);
     let routes = Router::new()
@@ -40,11 +40,7 @@ pub fn router(swagger: bool) -> Router<Rest> {
         .route_layer(middleware::from_fn(refusal::speaks_json))
         // After the layer: a wrong method is told first.
         .method_not_allowed_fallback(refusal::wrong_method);
-    if swagger {
-        routes.merge(swagger::router())
-    } else {
-        routes
-    }
+    routes.merge(swagger::router())
 }
 
 #[cfg(test)]

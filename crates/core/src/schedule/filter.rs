@@ -49,6 +49,7 @@ impl Sorted<'_> {
             NodeRefusal::NoAddressLeft => 2,
             NodeRefusal::NotConfigured { .. } => 3,
             NodeRefusal::UnknownNode => 4,
+            NodeRefusal::NoSuchNode => 5,
         })
     }
 }

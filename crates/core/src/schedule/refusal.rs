@@ -92,7 +92,8 @@ impl From<NodeRefusal> for Refusal {
     fn from(refusal: NodeRefusal) -> Self {
         match refusal {
             NodeRefusal::NoAddressLeft => Self::NoAddressLeft,
-            NodeRefusal::UnknownNode
+            NodeRefusal::NoSuchNode
+            | NodeRefusal::UnknownNode
             | NodeRefusal::NotConfigured { .. }
             | NodeRefusal::KeptElsewhere { .. }
             | NodeRefusal::SpareElsewhere { .. } => Self::OnNode(refusal),
@@ -106,6 +107,9 @@ impl From<NodeRefusal> for Refusal {
 /// included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NodeRefusal {
+    /// No node has this name.
+    #[error("FloatingIPPlugin:UnknowNode: there is no such node")]
+    NoSuchNode,
     /// The node has no internal address.
     #[error("FloatingIPPlugin:UnknowNode: the node has no InternalIP")]
     UnknownNode,
@@ -136,6 +140,7 @@ impl NodeRefusal {
     /// The stable name of the reason.
     pub fn reason(&self) -> &'static str {
         match self {
+            Self::NoSuchNode => "NoSuchNode",
             Self::UnknownNode => "UnknownNode",
             Self::NotConfigured { .. } => "NodeNotConfigured",
             Self::NoAddressLeft => "NoAddressLeft",

@@ -50,11 +50,11 @@ async fn pods_that_are_not_to_be_bound() {
             "FloatingIPPlugin:NoFIPConfigNode",
         ),
         ("late", "bare", "UnknownNode", "FloatingIPPlugin:UnknowNode"),
-        ("late", "gone", "UnknownNode", "FloatingIPPlugin:UnknowNode"),
+        ("late", "gone", "NoSuchNode", "FloatingIPPlugin:UnknowNode"),
         (
             "late",
             "../nodes/n1",
-            "UnknownNode",
+            "NoSuchNode",
             "FloatingIPPlugin:UnknowNode",
         ),
     ];

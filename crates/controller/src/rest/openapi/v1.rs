@@ -25,6 +25,9 @@ struct IpParameters {
     /// The kind of the workload.
     #[param(default = "statefulset")]
     app_type: Option<String>,
+    /// Deprecated. Without `appType`: whether the workload is a Deployment.
+    #[param(default = "false")]
+    is_deployment: Option<String>,
     /// The number of the page, from 0 on.
     #[param(default = "0")]
     page: Option<String>,

@@ -47,7 +47,8 @@ pub async fn list(
     caller.may(&Access::ips("list")).await?;
     let Query(parameters) =
         query.map_err(|it| Refusal::bad_request("InvalidParameter", it.body_text()))?;
-    let asked = Asked::of(&parameters);
+    let asked =
+        Asked::of(&parameters).map_err(|why| Refusal::bad_request("InvalidParameter", why))?;
     let page = rest.directory.page(&asked.query());
     Ok(Json(answer(&rest, &asked, &page)))
 }
@@ -73,7 +74,7 @@ pub async fn release(
     let mut reasons: Vec<Option<String>> = Vec::with_capacity(ips.len());
     let mut wishes = Vec::new();
     for (ip, address) in ips.iter().zip(&addresses) {
-        let kind = KindPrefix::from_parameter(&ip.app_type);
+        let kind = query::kind(&ip.app_type, ip.is_deployment);
         let holder = KeyParts {
             pool: Some(ip.pool_name.as_str()).filter(|pool| !pool.is_empty()),
             kind: kind.as_str(),
@@ -160,6 +161,8 @@ fn shown(rest: &Rest, item: &Item) -> v1::Ip {
         app_name: holder.app.into(),
         pod_name: holder.pod.into(),
         pool_name: holder.pool.unwrap_or_default().into(),
+        // Compat: galaxy has answered it once, and does not any more.
+        is_deployment: false,
         policy: row.policy.number(),
         app_type: KindPrefix::from_key(holder.kind).app_type().into(),
         update_time: time(row.updated),

@@ -19,7 +19,10 @@ use floe_api::rest::v1::Answer;
 use floe_core::json::{self, Names};
 use serde::de::DeserializeOwned;
 
-use crate::rest::{access::Denied, refused::refused};
+use crate::rest::{
+    access::Denied,
+    refused::{refused, refused_in_text},
+};
 
 const JSON: &str = "application/json";
 
@@ -114,21 +117,15 @@ pub async fn wrong_method() -> Refusal {
 
 /// Refuses bodies that are no JSON, and callers that do not take any.
 pub async fn speaks_json(request: Request, next: Next) -> Response {
+    // Compat: galaxy's router refuses these before galaxy sees them, as plain texts.
     if *request.method() == Method::POST && !brings_json(request.headers()) {
-        let refusal = Refusal {
-            status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            reason: "UnsupportedMediaType",
-            message: format!("unsupported media type: Content-Type must be {JSON}"),
-        };
-        return refusal.into_response();
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        let text = "415: Unsupported Media Type";
+        return refused_in_text(status, "UnsupportedMediaType", text);
     }
     if !takes_json(request.headers()) {
-        let refusal = Refusal {
-            status: StatusCode::NOT_ACCEPTABLE,
-            reason: "NotAcceptable",
-            message: format!("not acceptable: answers are {JSON}"),
-        };
-        return refusal.into_response();
+        let (status, text) = (StatusCode::NOT_ACCEPTABLE, "406: Not Acceptable");
+        return refused_in_text(status, "NotAcceptable", text);
     }
     next.run(request).await
 }

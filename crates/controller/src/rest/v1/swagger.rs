@@ -1,7 +1,7 @@
 //! What galaxy's API says about itself, in Swagger 1.2.
 //!
-//! Compat: the declaration is the one that galaxy's documents print, word for word;
-//! a test compares both.
+//! Compat: the declaration is the one that galaxy's documents print, word for word, and
+//! `reasons` of the answer to a release, which came later; a test compares both.
 
 use axum::{
     Extension, Json, Router,

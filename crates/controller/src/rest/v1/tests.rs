@@ -26,7 +26,7 @@ fn routes(scene: &Scene) -> Router {
 }
 
 fn routes_for(scene: &Scene, caller: Caller) -> Router {
-    let routes = router(true).with_state(scene.rest());
+    let routes = router().with_state(scene.rest());
     routes.layer(Extension(caller))
 }
 
@@ -77,17 +77,28 @@ async fn bodies_and_answers_are_json_or_nothing() {
     };
     let json = Some("application/json");
     let table = [
-        (None, None, 415),
-        (Some("application/x-www-form-urlencoded"), None, 415),
-        (Some("text/json"), Some("text/html"), 415),
-        (json, Some("text/html"), 406),
-        (json, Some("text/html, application/json;q=0"), 406),
+        (None, None, "415: Unsupported Media Type"),
+        (
+            Some("application/x-www-form-urlencoded"),
+            None,
+            "415: Unsupported Media Type",
+        ),
+        (
+            Some("text/json"),
+            Some("text/html"),
+            "415: Unsupported Media Type",
+        ),
+        (json, Some("text/html"), "406: Not Acceptable"),
+        (
+            json,
+            Some("text/html, application/json;q=0"),
+            "406: Not Acceptable",
+        ),
     ];
     for (kind, accept, wanted) in table {
         let (status, text) = send(&scene, request(kind, accept)).await;
-        assert_eq!(status, wanted, "{kind:?} {accept:?}");
-        let answer: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(answer["code"], wanted);
+        assert_eq!(text, wanted, "{kind:?} {accept:?}");
+        assert_eq!(status.to_string(), wanted[..3]);
     }
     assert_eq!(scene.held(IP), "sts_ns_a_a-0", "nothing was released");
     let table = [
@@ -143,7 +154,7 @@ async fn a_slash_at_the_end_of_a_path_does_not_matter() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_whom_nobody_has_looked_at_gets_nothing() {
     let scene = Scene::start(|_| ()).await;
-    let routes = router(true).with_state(scene.rest());
+    let routes = router().with_state(scene.rest());
     for path in ["/v1/ip", "/v1/pool/p"] {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let answer = routes.clone().oneshot(request).await.unwrap();
@@ -152,7 +163,7 @@ async fn a_caller_whom_nobody_has_looked_at_gets_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_api_describes_itself_if_that_is_wanted() {
+async fn the_api_describes_itself() {
     let scene = Scene::start(|_| ()).await;
     let listing = get(&scene, "/apidocs.json").await;
     assert_eq!(listing["apis"][0]["path"], "/v1");
@@ -168,11 +179,4 @@ async fn the_api_describes_itself_if_that_is_wanted() {
     let (_, text) = send(&scene, by_tls).await;
     let declared: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(declared["basePath"], "https://floe");
-
-    let silent = router(false).with_state(scene.rest());
-    for path in ["/apidocs.json", "/apidocs.json/v1"] {
-        let request = Request::get(path).body(Body::empty()).unwrap();
-        let answer = silent.clone().oneshot(request).await.unwrap();
-        assert_eq!(answer.status(), StatusCode::NOT_FOUND);
-    }
 }

@@ -5,7 +5,8 @@ use floe_core::{
     ipam::key::{HolderKey, KeyParts, KindPrefix},
 };
 
-/// What was asked for. No text is refused: what makes no sense has its default.
+/// What was asked for. What makes no sense has its default, except for the one text that
+/// galaxy has refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     filter: Filter,
@@ -17,14 +18,14 @@ pub struct Asked {
 
 impl Asked {
     /// Reads the parameters. Of several with one name the first counts.
-    pub fn of(parameters: &[(String, String)]) -> Self {
+    pub fn of(parameters: &[(String, String)]) -> Result<Self, InvalidFlag> {
         let given = |name: &str| {
             let mut values = parameters.iter().filter(|(it, _)| it == name);
             values.next().map_or("", |(_, value)| value.as_str())
         };
         let keyword = given("keyword");
         let filter = if keyword.is_empty() {
-            let kind = KindPrefix::from_parameter(given("appType"));
+            let kind = kind(given("appType"), flag(given("isDeployment"))?);
             let selector = HolderKey::lookup(&KeyParts {
                 pool: Some(given("poolName")),
                 kind: kind.as_str(),
@@ -43,13 +44,13 @@ impl Asked {
             }
         };
         let (sort, descending) = order(given("sort"));
-        Self {
+        Ok(Self {
             filter,
             sort,
             descending,
             page: number(given("page"), 0, 0, 99_999),
             size: number(given("size"), 1, 10, 9_999),
-        }
+        })
     }
 
     /// The same for the catalogue.
@@ -71,6 +72,28 @@ impl Asked {
     /// How many addresses a page has; never none.
     pub fn size(&self) -> u64 {
         u64::from(self.size)
+    }
+}
+
+/// `isDeployment` is neither true nor false.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid isDeployment(bool field): {0}")]
+pub struct InvalidFlag(String);
+
+/// The kind of a workload. Compat: older galaxy has asked by `isDeployment`, which counts
+/// only without `appType`.
+pub fn kind(app_type: &str, is_deployment: bool) -> KindPrefix {
+    let fallback = if is_deployment { "deployment" } else { "" };
+    let app_type = Some(app_type).filter(|it| !it.is_empty());
+    KindPrefix::from_parameter(app_type.unwrap_or(fallback))
+}
+
+/// A flag, by the words that Go knows. No text is false.
+fn flag(text: &str) -> Result<bool, InvalidFlag> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "" | "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        other => Err(InvalidFlag(other.to_owned())),
     }
 }
 
@@ -109,7 +132,7 @@ mod tests {
         let pairs: Vec<(String, String)> = pairs
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        Asked::of(&pairs)
+        Asked::of(&pairs).unwrap()
     }
 
     #[test]
@@ -132,7 +155,12 @@ mod tests {
                 "tapp_n_a_a-1",
             ),
             ("namespace=n&namespace=m&appName=a", "sts_n_a_"),
-            ("isDeployment=true&namespace=n&appName=a", "sts_n_a_"),
+            ("isDeployment=true&namespace=n&appName=a", "dp_n_a_"),
+            ("isDeployment=false&namespace=n&appName=a", "sts_n_a_"),
+            (
+                "isDeployment=true&namespace=n&appName=a&appType=tapp",
+                "tapp_n_a_",
+            ),
         ];
         for (text, key) in table {
             let filter = Filter {
@@ -140,6 +168,16 @@ mod tests {
                 ..Filter::default()
             };
             assert_eq!(asked(text).query().filter, filter, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_flag_that_is_none_is_refused() {
+        let pair = |value: &str| [("isDeployment".to_owned(), value.to_owned())];
+        let error = Asked::of(&pair("maybe")).unwrap_err();
+        assert_eq!(error.to_string(), "invalid isDeployment(bool field): maybe");
+        for known in ["", "1", "t", "TRUE", "0", "F", "False"] {
+            Asked::of(&pair(known)).unwrap();
         }
     }
 

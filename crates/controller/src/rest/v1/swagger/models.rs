@@ -15,11 +15,18 @@ pub fn models() -> Value {
         envelope(
             "api.ReleaseIPResp",
             &[],
-            Some((
-                "unreleased",
-                json!({ "type": "array", "items": { "type": "string" } }),
-                "unreleased ips, have been released or allocated to other pods, or are not within valid range",
-            )),
+            vec![
+                (
+                    "unreleased",
+                    texts(),
+                    "unreleased ips, have been released or allocated to other pods, or are not within valid range",
+                ),
+                (
+                    "reasons",
+                    texts(),
+                    "why the ips in unreleased were not released, in their order",
+                ),
+            ],
         ),
         model(
             "api.Pool",
@@ -37,18 +44,18 @@ pub fn models() -> Value {
         envelope(
             "api.GetPoolResp",
             &["pool"],
-            Some(("pool", json!({ "$ref": "api.Pool" }), "")),
+            vec![("pool", json!({ "$ref": "api.Pool" }), "")],
         ),
         envelope(
             "api.UpdatePoolResp",
             &["realPoolSize"],
-            Some((
+            vec![(
                 "realPoolSize",
                 number(),
                 "real num of IPs of this pool after creating or updating",
-            )),
+            )],
         ),
-        envelope("httputil.Resp", &[], None),
+        envelope("httputil.Resp", &[], Vec::new()),
         empty("httputil.Resp.content"),
         empty("page.Page.content"),
     ];
@@ -122,14 +129,14 @@ fn floating_ip() -> (String, Value) {
 }
 
 /// A body that begins as all do that are no lists.
-fn envelope(id: &str, more_required: &[&'static str], member: Option<Property>) -> (String, Value) {
+fn envelope(id: &str, more_required: &[&'static str], members: Vec<Property>) -> (String, Value) {
     let required = [&["code", "message"], more_required].concat();
     let mut properties = vec![
         ("code", number(), ""),
         ("message", text(), ""),
         ("content", json!({ "$ref": "httputil.Resp.content" }), ""),
     ];
-    properties.extend(member);
+    properties.extend(members);
     model(id, &required, properties)
 }
 
@@ -151,6 +158,10 @@ fn empty(id: &str) -> (String, Value) {
 
 fn text() -> Value {
     json!({ "type": "string" })
+}
+
+fn texts() -> Value {
+    json!({ "type": "array", "items": { "type": "string" } })
 }
 
 fn flag() -> Value {

@@ -4,12 +4,14 @@ use super::*;
 const PRINTED: &str = include_str!("declaration.json");
 
 #[test]
-fn the_declaration_is_the_printed_one_field_by_field() {
+fn the_declaration_is_the_printed_one_with_the_reasons_that_it_lacks() {
     let printed: Value = serde_json::from_str(PRINTED).unwrap();
     let own = declaration("http://192.168.99.100:32761");
     let mut differences = Vec::new();
     compare("", &printed, &own, &mut differences);
-    assert!(differences.is_empty(), "{differences:#?}");
+    // The document is older than this member of galaxy's answers.
+    let added = "/models/api.ReleaseIPResp/properties/reasons is too much";
+    assert_eq!(differences, [added]);
 }
 
 #[test]

@@ -258,6 +258,10 @@ async fn a_release_that_cannot_be_read_releases_nothing() {
         json!({ "ips": [good, { "ip": 5 }] }).to_string(),
         json!({ "ips": good }).to_string(),
         json!([good]).to_string() + "x",
+        // Arrays are no objects.
+        json!([]).to_string(),
+        json!([[good]]).to_string(),
+        json!({ "ips": [[IP, "ns", "a", "a-1"]] }).to_string(),
         String::new(),
     ];
     for body in bodies {
@@ -315,4 +319,44 @@ async fn addresses_that_are_not_released_are_counted_by_reason() {
             r#"floe_api_refusals_total{reason="SharedAddress"} 2"#,
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_of_members_count_in_any_case_and_the_last_of_several_does() {
+    let bodies = [
+        json!({ "IPS": [{ "IP": IP, "NameSpace": "ns", "APPNAME": "a", "podname": "a-1" }] })
+            .to_string(),
+        format!(
+            r#"{{"ips":[],"ips":[{{"ip":"10.0.70.9","Ip":"{IP}","namespace":"ns","appName":"a","podName":"a-1"}}]}}"#
+        ),
+    ];
+    for body in bodies {
+        let scene = Scene::start(|server| {
+            server.put(FIPS, fip(IP, "sts_ns_a_a-1", 2, ""));
+        })
+        .await;
+        let answer = post(&scene, "/v1/ip", body.clone()).await;
+        assert_eq!(answer, (200, r#"{"code":200,"message":""}"#.into()));
+        assert_eq!(scene.held(IP), "", "{body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_can_be_named_by_the_old_flag() {
+    let scene = Scene::start(|server| {
+        server.put(FIPS, fip(IP, "dp_ns_a_", 2, ""));
+    })
+    .await;
+    assert_eq!(
+        ips(&scene, "namespace=ns&appName=a&isDeployment=true").await,
+        [IP]
+    );
+    let (status, text) = call(&scene, Method::GET, "/v1/ip?isDeployment=x").await;
+    let refused = r#"{"code":400,"message":"bad request: invalid isDeployment(bool field): x"}"#;
+    assert_eq!((status, &*text), (400, refused));
+    let old =
+        json!({ "ips": [{ "ip": IP, "namespace": "ns", "appName": "a", "isDeployment": true }] });
+    let answer = post(&scene, "/v1/ip", old.to_string()).await;
+    assert_eq!(answer, (200, r#"{"code":200,"message":""}"#.into()));
+    assert_eq!(scene.held(IP), "");
 }
