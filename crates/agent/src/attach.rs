@@ -23,7 +23,7 @@ use floe_core::{
         state::{PodId, State},
     },
 };
-use futures::future::try_join_all;
+use futures::future::{join_all, try_join_all};
 use serde_json::Value;
 use tracing::{info, warn};
 
@@ -162,7 +162,10 @@ impl Attacher {
             told.insert(name.to_owned(), value.to_owned());
         }
         if args.has_claim() {
-            let claimed = args.claimed()?;
+            let mut claimed = args.claimed()?;
+            if let Some(records) = &self.records {
+                claimed = join_all(claimed.into_iter().map(|it| records.corrected(it))).await;
+            }
             // None at all is for the plugin to refuse: not all need one.
             if !claimed.is_empty() {
                 args::check(&claimed).map_err(AttachError::Claim)?;

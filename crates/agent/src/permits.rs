@@ -213,6 +213,28 @@ impl Records {
         }
     }
 
+    /// What a pod claims, with the network of its record if the claimed one cannot be set
+    /// up: the annotation of a pod stays as it was written under a bad configuration, and
+    /// the controller corrects only the record. Whether the pod may have it is
+    /// [another question](Self::permit).
+    pub async fn corrected(&self, claimed: IpInfo) -> IpInfo {
+        let ip = claimed.ip.addr();
+        if claimed.ip.prefix_len() > 0 {
+            return claimed;
+        }
+        let told = |record: Record| match record.network {
+            Network::Told(given) if given.ip.addr() == ip && given.ip.prefix_len() > 0 => {
+                Some(given)
+            }
+            Network::Told(_) | Network::Untold | Network::Strange(_) => None,
+        };
+        if let Some(given) = self.cached(ip).and_then(told) {
+            return given;
+        }
+        let read = self.read(ip).await.ok().flatten();
+        read.and_then(told).unwrap_or(claimed)
+    }
+
     /// Whether a pod may have an address, as it claims it. The watch is believed when
     /// it agrees; a refusal needs a direct read, since what the watch has may be old. An
     /// address that the cloud is about to bring here is waited for.

@@ -234,12 +234,13 @@ impl Records {
     /// configuration, and its node. A record of a pod that lacks the network gets the
     /// one of the configuration in force. Holder and time stay.
     pub async fn mark(&self, seen: &Record, outside: bool) -> Result<(), WriteError> {
-        let network = self.store.read(|books| {
+        let (network, assigning) = self.store.read(|books| {
             let ledger = books.ledger();
             let lacking = books.is_bare(seen.ip);
-            lacking.then(|| content::network(ledger, seen.ip)).flatten()
+            let network = lacking.then(|| content::network(ledger, seen.ip)).flatten();
+            (network, books.is_assigning(seen.ip))
         });
-        let network = network.as_ref().map(Network::from);
+        let network = network.as_ref().map(|info| Network { info, assigning });
         let wanted = |object: &FloatingIP| content::is_marked(seen, object, outside, network);
         let patch = |version: &str| content::mark(seen, version, outside, network);
         let written = self.patch(seen, patch, wanted).await?;

@@ -299,3 +299,38 @@ async fn what_is_doubted_is_read_until_another_list_is_in() {
     stopper.stop();
     task.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_claim_that_cannot_be_set_up_gets_the_network_of_its_record() {
+    let claimed = IpInfo {
+        ip: "10.0.0.5/0".parse().unwrap(),
+        ..claim("10.0.0.5")
+    };
+    let good = r#"{"ip":"10.0.0.5/24","vlan":2,"gateway":"10.0.0.1","uid":"u1"}"#;
+    let bad = good.replace("/24", "/0");
+    let earlier = good.replace("u1", "u0");
+    let other = good.replace("0.5/24", "0.6/24");
+    let table = [
+        (Some(good), claim("10.0.0.5")),
+        (Some(&*bad), claimed),
+        (Some(&*earlier), claimed),
+        (Some(&*other), claimed),
+        (None, claimed),
+    ];
+    for (told, expected) in table {
+        let server = Server::default();
+        let mut object = record("10.0.0.5", "sts_ns_web_web-0", "u1");
+        if let Some(told) = told {
+            object["metadata"]["annotations"] = json!({ "floe.dev/network": told });
+        }
+        server.put(RECORDS, object);
+        let records = Records::new(server.client());
+        assert_eq!(records.corrected(claimed).await, expected, "{told:?}");
+        // Any other claim is left to the comparison with the record.
+        let wrong = IpInfo {
+            vlan: 7,
+            ..claim("10.0.0.5")
+        };
+        assert_eq!(records.corrected(wrong).await, wrong);
+    }
+}

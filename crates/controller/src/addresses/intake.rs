@@ -54,12 +54,20 @@ pub struct Applied {
     pub outside: Option<u64>,
 }
 
+impl Applied {
+    /// Whether pods had addresses to choose from before, and have none any more.
+    pub fn removes_all(&self) -> bool {
+        self.addresses == 0 && !self.change.removed.is_empty()
+    }
+}
+
 impl Outcome {
     /// The stable reason for logs, events and metrics.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Applied(applied) if applied.problems.is_empty() => "ConfigurationApplied",
-            Self::Applied(_) => "ConfigurationPartlyApplied",
+            Self::Applied(applied) if !applied.problems.is_empty() => "ConfigurationPartlyApplied",
+            Self::Applied(applied) if applied.removes_all() => "ConfigurationEmpty",
+            Self::Applied(_) => "ConfigurationApplied",
             Self::Refused { .. } => "ConfigurationRefused",
             Self::Absent { object: true, .. } => "ConfigurationKeyMissing",
             Self::Absent { object: false, .. } => "ConfigMapMissing",

@@ -70,7 +70,7 @@ impl Reporter {
 
 fn is_warning(outcome: &Outcome) -> bool {
     match outcome {
-        Outcome::Applied(applied) => !applied.problems.is_empty(),
+        Outcome::Applied(applied) => !applied.problems.is_empty() || applied.removes_all(),
         Outcome::Refused { .. } | Outcome::Absent { .. } => true,
     }
 }
@@ -79,6 +79,14 @@ fn is_warning(outcome: &Outcome) -> bool {
 fn log(outcome: &Outcome, source: &str) {
     let reason = outcome.reason();
     match outcome {
+        Outcome::Applied(applied) if applied.removes_all() => warn!(
+            reason,
+            source,
+            entries = applied.entries,
+            removed = %applied.change.removed,
+            outside = applied.outside,
+            "address configuration has no address",
+        ),
         Outcome::Applied(applied) => info!(
             reason,
             source,
@@ -171,13 +179,18 @@ fn told(applied: &Applied) -> String {
             put(&mut text, format_args!("; {word} {set}"));
         }
     }
+    if applied.removes_all() {
+        text.push_str("; no pod gets an address until some are configured again");
+    }
     if let Some(outside) = outside.filter(|outside| *outside > 0) {
-        put(
-            &mut text,
-            format_args!(
-                "; outside of the configuration, and free once the holder goes: addresses {outside}"
-            ),
-        );
+        // Without any entry nothing was taken out, as far as records are concerned: they
+        // may well be inside the next configuration.
+        let fate = if *entries == 0 {
+            "; records stay with their holders as their policies say: addresses"
+        } else {
+            "; outside of the configuration, and free once the holder goes: addresses"
+        };
+        put(&mut text, format_args!("{fate} {outside}"));
     }
     text
 }

@@ -117,6 +117,11 @@ async fn a_record_of_a_pod_gets_the_network_that_it_lacks() {
         let mut spoilt = fip("10.0.70.6", "sts_ns_a_a-4", 2, "x");
         spoilt["metadata"]["annotations"] = json!({ network: "mine" });
         server.put(FIPS, spoilt);
+        // What a configuration said that was corrected since.
+        let mut bad = fip("10.0.70.7", "sts_ns_a_a-5", 2, "y");
+        let zero = given("10.0.70.7", "y").replace("/24", "/0");
+        bad["metadata"]["annotations"] = json!({ network: zero });
+        server.put(FIPS, bad);
         server.put(FIPS, fip("10.0.70.4", "sts_ns_a_a-2", 2, ""));
         server.put(FIPS, fip("10.99.0.1", "sts_ns_b_b-0", 2, "w"));
     })
@@ -131,7 +136,7 @@ async fn a_record_of_a_pod_gets_the_network_that_it_lacks() {
         text.starts_with(&format!(r#"{{"ip":"{ip}/24","#)) && !text.contains("99")
     };
     until("the networks are told", || {
-        ["10.0.70.2", "10.0.70.5", "10.0.70.6"]
+        ["10.0.70.2", "10.0.70.5", "10.0.70.6", "10.0.70.7"]
             .into_iter()
             .all(follows)
     })

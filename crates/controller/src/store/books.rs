@@ -140,7 +140,8 @@ impl Books {
         self.misplaced.contains(&ip)
     }
 
-    /// Whether the record of a pod does not say which network the pod was given.
+    /// Whether the record of a pod does not say which network the pod was given, or one that
+    /// cannot be set up.
     pub fn is_bare(&self, ip: IpAddr) -> bool {
         self.bare.contains(&ip)
     }
@@ -251,7 +252,10 @@ impl Books {
         let network = annotations.and_then(|all| all.get(labels::NETWORK));
         let given = network.and_then(|value| Given::parse(value));
         let given = given.filter(|it| it.uid == record.uid);
-        if record.uid.is_empty() || given.is_some() {
+        // One with prefix length 0 comes from a configuration that is refused by now; no pod
+        // was ever set up with it, so the one in force can take its place.
+        let usable = given.as_ref().is_some_and(|it| it.info.ip.prefix_len() > 0);
+        if record.uid.is_empty() || usable {
             self.bare.remove(&ip);
         } else {
             self.bare.insert(ip);

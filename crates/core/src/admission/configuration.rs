@@ -114,6 +114,10 @@ impl Draft {
             }
         }
         let place = &*self.place;
+        if self.config.addresses().is_empty() && !change.removed.is_empty() {
+            let told = "no address is left: no pod gets one until some are configured again";
+            verdict.warn(Finding::at(place, "ConfigurationEmpty", told));
+        }
         if !losing.is_empty() {
             let told = |most| {
                 format!(

@@ -170,6 +170,12 @@ pub fn check(infos: &[IpInfo]) -> Result<(), CniArgsError> {
         if !is_usable(ip) {
             return refuse(format!("{ip} cannot be the address of a pod"));
         }
+        if info.ip.prefix_len() == 0 {
+            return refuse(format!(
+                "{ip} has prefix length 0; correct the field subnet of its entry in the address \
+                 configuration"
+            ));
+        }
         if info.vlan > MAX_VLAN {
             return refuse(format!("vlan {} of {ip} is above {MAX_VLAN}", info.vlan));
         }

@@ -52,6 +52,12 @@ fn entry(draft: Draft, problems: &mut Vec<Problem>) -> Option<Entry> {
         check.drop_entry("subnet", Fault::SubnetFamily { subnet, gateway });
         return None;
     }
+    // The route to the own network would be the default route, so the kernel refuses the
+    // one through the gateway.
+    if subnet.prefix_len() == 0 {
+        check.drop_entry("subnet", Fault::PrefixLengthZero { subnet });
+        return None;
+    }
     let attachment = Attachment {
         gateway,
         prefix_len: subnet.prefix_len(),

@@ -102,6 +102,15 @@ pub enum Fault {
         /// The gateway.
         gateway: IpAddr,
     },
+    /// The network would be the whole family.
+    #[error(
+        "subnet {subnet} has prefix length 0: no pod can have a gateway in it. Write the prefix \
+         length of the pods' network, for example /24"
+    )]
+    PrefixLengthZero {
+        /// The subnet as it was written.
+        subnet: IpNet,
+    },
     /// The gateway has no host bits.
     #[error("gateway {gateway} is the network address of {network}")]
     GatewayIsNetwork {
@@ -211,6 +220,7 @@ impl Fault {
             Self::RangeOrder { .. } => "RangeOrder",
             Self::Null | Self::NullMember(_) => "NullMember",
             Self::SubnetFamily { .. } | Self::RangeFamily { .. } => "MixedFamilies",
+            Self::PrefixLengthZero { .. } => "PrefixLengthZero",
             Self::GatewayIsNetwork { .. } => "GatewayIsNetwork",
             Self::GatewayIsBroadcast { .. } => "GatewayIsBroadcast",
             Self::GatewayInIps { .. } => "GatewayInIps",

@@ -84,7 +84,7 @@ fn at_first_what_galaxy_takes_is_taken() {
     assert_eq!(in_force(&store), 8, "all but the gateway");
     assert_eq!(
         intake.take(text("[]")).unwrap().reason(),
-        "ConfigurationApplied"
+        "ConfigurationEmpty"
     );
     assert_eq!(in_force(&store), 0);
     assert_eq!(

@@ -61,7 +61,7 @@ fn absence_is_told() {
 #[test]
 fn addresses_that_lost_their_range_are_told() {
     let applied = Applied {
-        entries: 0,
+        entries: 1,
         addresses: 0,
         change: floe_core::config::Change::default(),
         problems: Vec::new(),
@@ -70,7 +70,35 @@ fn addresses_that_lost_their_range_are_told() {
     let outcome = Outcome::Applied(Box::new(applied));
     assert_eq!(
         story(&outcome),
-        "in force: entries 0, addresses 0; outside of the configuration, and free once the holder goes: addresses 2"
+        "in force: entries 1, addresses 0; outside of the configuration, and free once the holder goes: addresses 2"
     );
+    assert!(!is_warning(&outcome));
+}
+
+#[test]
+fn a_configuration_that_removes_every_address_is_a_warning_that_frees_nothing() {
+    let store = Store::default();
+    store.warm(|warmth| warmth.records = true);
+    let mut intake = Intake::new(store);
+    let first = intake.take(Offer::Text(entry(r#""10.0.70.2~10.0.70.9""#)));
+    assert!(!is_warning(&first.unwrap()));
+    let outcome = intake.take(Offer::Text("[]".into())).unwrap();
+    assert_eq!(outcome.reason(), "ConfigurationEmpty");
+    assert!(is_warning(&outcome));
+    assert_eq!(
+        story(&outcome),
+        "in force: entries 0, addresses 0; removed 10.0.70.2~10.0.70.9; no pod gets an address until some are configured again"
+    );
+    let Outcome::Applied(mut applied) = outcome else {
+        panic!("it was applied");
+    };
+    applied.outside = Some(2);
+    let told = story(&Outcome::Applied(applied));
+    let end = "; records stay with their holders as their policies say: addresses 2";
+    assert!(told.ends_with(end), "{told}");
+    // Nothing was there to be removed.
+    let mut fresh = Intake::new(Store::default());
+    let outcome = fresh.take(Offer::Text("[]".into())).unwrap();
+    assert_eq!(outcome.reason(), "ConfigurationApplied");
     assert!(!is_warning(&outcome));
 }

@@ -156,3 +156,22 @@ fn long_lists_are_cut() {
     assert!(told.contains("pod shop/web-21 and 10 more. If"), "{told}");
     assert!(told.len() < 2_000, "{told}");
 }
+
+#[test]
+fn a_configuration_without_any_address_is_told() {
+    let nobody = Ledger::new(fixture::config(&entries("10.0.70.2~10.0.70.9", "")));
+    let draft = read(KEY, Write::Create(&map("[]"))).unwrap();
+    let verdict = draft.judge(&nobody);
+    assert!(verdict.is_allowed());
+    assert_eq!(reasons(&verdict.warnings), ["ConfigurationEmpty"]);
+    // There was none before either.
+    let verdict = draft.judge(&Ledger::new(fixture::config("[]")));
+    assert_eq!(verdict, Verdict::default());
+}
+
+#[test]
+fn a_prefix_length_of_zero_is_refused() {
+    let text = entries("10.0.70.2", "").replace("/24\",\"gateway", "/0\",\"gateway");
+    let verdict = read(KEY, Write::Create(&map(&text))).unwrap_err();
+    assert_eq!(verdict.reason(), Some("PrefixLengthZero"));
+}

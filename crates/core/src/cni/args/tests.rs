@@ -163,6 +163,10 @@ fn addresses_that_no_node_could_set_up_are_refused() {
             one("10.0.0.5/24", r#","gateway":"10.0.0.1","vlan":"2""#),
             "vlan: expected a whole number from 0 to 65535, found the string",
         ),
+        (
+            one("10.0.0.5/0", v4),
+            "10.0.0.5 has prefix length 0; correct the field subnet",
+        ),
         (one("0.0.0.0/0", v4), "cannot be the address of a pod"),
         (one("127.0.0.1/8", v4), "cannot be the address of a pod"),
         (one("224.0.0.5/24", v4), "cannot be the address of a pod"),

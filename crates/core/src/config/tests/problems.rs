@@ -236,6 +236,13 @@ const LEFT_OUT: &[Case] = &[
         "10.173.14.5",
     ),
     case(
+        r#""subnet": "10.173.14.0/0""#,
+        "subnet",
+        "PrefixLengthZero",
+        "subnet 0.0.0.0/0 has prefix length 0: no pod can have a gateway in it. Write the \
+         prefix length of the pods' network, for example /24",
+    ),
+    case(
         r#""vlan": 4095"#,
         "vlan",
         "VlanTooHigh",
