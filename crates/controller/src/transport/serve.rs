@@ -26,12 +26,12 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, error, warn};
 
-use super::{linger::Lingering, tls::Secrets};
+use super::{linger::Lingering, plain, tls::Secrets};
 
 /// How much clients may take.
 #[derive(Clone, Copy, Debug)]
@@ -216,17 +216,27 @@ async fn converse(
         // Where the system cannot do it, the number of connections is the limit.
         let _ = SockRef::from(&stream).set_tcp_user_timeout(manners.unread);
     }
-    let stream = Lingering::new(stream);
     let Some(secrets) = secrets else {
-        return talk(TokioIo::new(stream), router, manners, stop).await;
+        let io = TokioIo::new(Lingering::new(stream));
+        return talk(io, router, manners, stop).await;
     };
+    let deadline = Instant::now() + HANDSHAKE;
+    let begun = tokio::select! {
+        () = stop.requested() => return,
+        begun = timeout_at(deadline, plain::is_spoken(&stream)) => begun,
+    };
+    let stream = Lingering::new(stream);
+    if let Ok(Ok(true)) = begun {
+        debug!(reason = "HttpsRequired", "plain HTTP where TLS is spoken");
+        return talk(TokioIo::new(stream), plain::router(), manners, stop).await;
+    }
     let Some(server) = secrets.server() else {
         return debug!(reason = "NoCertificate", "connection closed");
     };
     let handshake = TlsAcceptor::from(server).accept(stream);
     let agreed = tokio::select! {
         () = stop.requested() => return,
-        agreed = timeout(HANDSHAKE, handshake) => agreed,
+        agreed = timeout_at(deadline, handshake) => agreed,
     };
     match agreed {
         Ok(Ok(stream)) => talk(TokioIo::new(stream), router, manners, stop).await,

@@ -13,18 +13,23 @@ function make(tag, attributes, ...children) {
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value);
   }
-  for (const child of children) {
+  for (const child of children.flat()) {
     if (child !== null && child !== undefined) node.append(child);
   }
   return node;
 }
 
 // Texts have nothing but paragraphs and `code`.
+function inline(text) {
+  const parts = (text || "").split("`");
+  // A single backtick begins nothing.
+  if (parts.length % 2 === 0) return [text];
+  return parts.map((part, n) => (n % 2 ? make("code", {}, part) : part));
+}
+
 function prose(text) {
-  return (text || "").split(/\n\n+/).filter(Boolean).map((paragraph) => {
-    const parts = paragraph.split("`");
-    return make("p", {}, ...parts.map((part, n) => (n % 2 ? make("code", {}, part) : part)));
-  });
+  const paragraphs = (text || "").split(/\n\n+/).filter(Boolean);
+  return paragraphs.map((paragraph) => make("p", {}, inline(paragraph)));
 }
 
 function nameOf(reference) {
@@ -67,7 +72,7 @@ function schemaTable(schema) {
   const rows = Object.entries(schema.properties || {}).map(([name, member]) => [
     make("code", {}, name + (required.has(name) ? " *" : "")),
     typeOf(member),
-    [member.description, limits(member)].filter(Boolean).join(" "),
+    inline([member.description, limits(member)].filter(Boolean).join(" ")),
   ]);
   return table(["Member", "Type", "Meaning"], rows);
 }
@@ -143,7 +148,7 @@ function tryIt(method, path, operation, schemas) {
   const rows = fields.map(({ parameter, input }) => [
     make("code", {}, parameter.name + (parameter.required ? " *" : "")),
     make("span", {}, typeOf(parameter.schema)),
-    [parameter.description, limits(parameter.schema)].filter(Boolean).join(" "),
+    inline([parameter.description, limits(parameter.schema)].filter(Boolean).join(" ")),
     input,
   ]);
   const button = make("button", { type: "button", onclick: send }, "Try it");
@@ -180,13 +185,13 @@ async function show(response, answer) {
 function operationView(method, path, operation, schemas) {
   const answers = Object.entries(operation.responses || {}).map(([status, response]) => {
     const content = Object.values(response.content || {})[0];
-    return [make("code", {}, status), content ? typeOf(content.schema) : "", response.description];
+    return [make("code", {}, status), content ? typeOf(content.schema) : "", inline(response.description)];
   });
   const summary = make(
     "summary", {},
     make("span", { class: "method " + method }, method), " ",
     make("span", { class: "path" }, path), " ",
-    make("span", { class: "dim" }, operation.summary || ""),
+    make("span", { class: "dim" }, inline(operation.summary)),
   );
   const inside = make(
     "div", { class: "inside" },
@@ -207,7 +212,7 @@ function schemaView(name, schema) {
   else inside.append(make("p", {}, typeOf(schema)));
   const values = (schema.oneOf || []).filter((it) => it.const !== undefined || it.enum);
   if (values.length) {
-    const rows = values.map((it) => [make("code", {}, it.const || it.enum[0]), it.description || ""]);
+    const rows = values.map((it) => [make("code", {}, it.const || it.enum[0]), inline(it.description)]);
     inside.append(table(["Value", "Meaning"], rows));
   }
   const summary = make("summary", {}, make("code", {}, name));
@@ -254,7 +259,7 @@ function build(description) {
         const operation = item[method];
         if (!operation || !(operation.tags || []).includes(tag.name)) continue;
         place.append(operationView(method, path, operation, schemas));
-        const link = make("a", { href: "#" + operation.operationId }, operation.summary || path);
+        const link = make("a", { href: "#" + operation.operationId }, inline(operation.summary || path));
         list.append(make("li", {}, link));
       }
     }

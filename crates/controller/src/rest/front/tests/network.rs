@@ -267,7 +267,8 @@ async fn without_a_certificate_nobody_is_served() {
     let replica = setup(None, Standing::Leading);
     let replica = Replica::start(replica, Some(none.subscribe())).await;
     let get = words("GET /v2/ips", "", "");
-    let heard = say(replica.addr, None, &get).await.unwrap_or_default();
+    let hello = [0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0];
+    let heard = say(replica.addr, None, &hello).await.unwrap_or_default();
     assert_eq!(heard, "");
     let mut cluster = Cluster::new();
     let secrets = cluster.secrets().await.borrow().clone();
@@ -275,9 +276,34 @@ async fn without_a_certificate_nobody_is_served() {
     let trusted = cluster.trusted().await;
     let answer = say(replica.addr, Some(&trusted), &get).await.unwrap();
     assert!(answer.ends_with("anybody "), "{answer}");
-    // Nor is anybody without TLS.
-    let heard = say(replica.addr, None, &get).await.unwrap_or_default();
-    assert!(!heard.contains("HTTP"), "{heard}");
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn plain_http_on_a_port_with_tls_is_answered_with_the_url_to_use() {
+    let mut cluster = Cluster::new();
+    let secrets = cluster.secrets().await;
+    let replica = setup(None, Standing::Leading);
+    let changes = replica.changes.clone();
+    let replica = Replica::start(replica, Some(secrets)).await;
+    let table = [
+        ("GET /v2/ips?limit=1", ""),
+        ("POST /v2/change/x", "{\"body\": true}"),
+        ("delete /v1/pool/x", ""),
+    ];
+    for (first, body) in table {
+        let asked = words(first, "", body);
+        let answer = say(replica.addr, None, &asked).await.unwrap();
+        assert!(
+            answer.starts_with("HTTP/1.1 400 Bad Request\r\n"),
+            "{answer}"
+        );
+        let path = first.split_once(' ').unwrap().1;
+        let text = format!("HttpsRequired: this port speaks TLS only. Use https://x{path}\n");
+        let (_, heard) = answer.split_once("\r\n\r\n").unwrap();
+        assert_eq!(heard, text);
+    }
+    assert_eq!(*changes.borrow(), 0, "nothing of it reaches a route");
     replica.stop().await;
 }
 
