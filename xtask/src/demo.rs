@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use floe_testbed::cluster::Cluster;
 use floe_testbed::cluster::spec::ClusterSpec;
 use floe_testbed::floe::{self, agent};
+use floe_testbed::host::sibling_program;
 use floe_testbed::progress::Step;
 
 use crate::child::mortal;
@@ -17,6 +19,13 @@ use crate::tools::cargo;
 
 /// How long a pod of the sample may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The account with whose tokens `kubectl floe` asks the management API.
+const OPERATOR: &str = "deploy/examples/operator.yaml";
+const ACCOUNT: &str = "--as-service-account=kube-system/floe-operator";
+
+/// The program behind `kubectl floe`.
+const CLI: &str = "kubectl-floe";
 
 /// Options of the demo.
 #[derive(clap::Args)]
@@ -39,6 +48,12 @@ async fn show() -> Result<()> {
         floe::configure_segment(&cluster)?;
         floe::install(&cluster)?;
         agent::install_example(&cluster)?;
+        // The kubeconfig has a client certificate, and the management API wants a token.
+        let operator = crate::workspace().join(OPERATOR);
+        kubectl(
+            &cluster,
+            &["apply", "--filename", &operator.to_string_lossy()],
+        )?;
         floe::install_example(&cluster, "nginx-never", "nginx-deployment")
     })?;
     let screen = screen(&cluster).await?;
@@ -62,6 +77,8 @@ fn build() -> Result<()> {
         "floe-agent",
         "--package",
         "floe-cni",
+        "--package",
+        "floe-cli",
     ]);
     let status = mortal(&build)?.status().context("cannot run cargo")?;
     if !status.success() {
@@ -87,6 +104,18 @@ async fn screen(cluster: &Cluster) -> Result<String> {
     let records = kubectl(cluster, &["get", "fip"])?;
     let networks = kubectl(cluster, &["get", "nodenetworks"])?;
     let answers = answers(cluster).await?;
+    let address = kubectl(
+        cluster,
+        &[
+            "get",
+            "pods",
+            "--selector=app=nginx",
+            "--output=jsonpath={.items[0].status.podIP}",
+        ],
+    )?;
+    let explained = explain(cluster, &address)?;
+    let program = sibling_program(CLI)?;
+    let programs = program.parent().unwrap_or(&program);
     let kubectl = "cargo xtask cluster kubectl --";
     Ok(format!(
         "
@@ -100,6 +129,9 @@ Each nginx has a float IP, which the Deployment keeps even when it is deleted:
 A host outside of the cluster asks each of them:
 
 {answers}
+kubectl floe explains why one of the addresses is where it is:
+
+{explained}
 Every node tells which networks it can serve:
 
 {networks}
@@ -117,16 +149,35 @@ Try next:
   cargo xtask cluster status
   cargo xtask cluster down        (nothing is left behind)
 
-Your own kubectl works too:
+Your own kubectl works too, and kubectl floe with it:
   export KUBECONFIG={kubeconfig}
+  export PATH={programs}:$PATH
+  kubectl floe ip list
+  kubectl floe explain {address} {ACCOUNT}
 ",
         nodes = indent(&nodes),
         pods = indent(&pods),
         records = indent(&records),
         answers = indent(&answers),
+        explained = indent(&explained),
+        programs = programs.display(),
         networks = indent(&networks),
         kubeconfig = cluster.paths().kubeconfig().display(),
     ))
+}
+
+/// What `kubectl floe explain` says about an address.
+fn explain(cluster: &Cluster, address: &str) -> Result<String> {
+    let output = Command::new(sibling_program(CLI)?)
+        .env("KUBECONFIG", cluster.paths().kubeconfig())
+        .args(["explain", address, ACCOUNT])
+        .output()
+        .context("cannot run kubectl-floe")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("kubectl floe explain {address} failed: {}", said.trim_end());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// What the pods of the sample answer to a host that is no node.

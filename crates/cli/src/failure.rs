@@ -311,17 +311,18 @@ impl Failure {
     }
 }
 
-/// How to get an account whose token can be used, in words that can be pasted.
+/// How to get an account whose token can be used. The manifest has the same permissions as the
+/// account of this name in docs/guide/api-access.md.
 const SERVICE_ACCOUNT: &str = "name a service account whose token is to be used, with \
 --as-service-account kube-system/floe-operator; to create it:
-  kubectl -n kube-system create serviceaccount floe-operator
-  kubectl create clusterrole floe-operator --verb=get,list,create,delete --resource=floatingips.galaxy.k8s.io
-  kubectl create clusterrolebinding floe-operator --clusterrole=floe-operator --serviceaccount=kube-system:floe-operator
-  kubectl create clusterrolebinding floe-operator-view --clusterrole=view --serviceaccount=kube-system:floe-operator";
+  kubectl apply -f deploy/examples/operator.yaml";
 
 fn no_controller(namespace: &str, found: usize) -> String {
     if found == 0 {
         return format!("no controller of floe runs in namespace {namespace}");
+    }
+    if found == 1 {
+        return format!("the only controller of floe in namespace {namespace} is not ready");
     }
     format!("none of the {found} controllers of floe in namespace {namespace} is ready")
 }
@@ -402,6 +403,22 @@ mod tests {
             hint.contains("--role=pools-delete --user=YOU -n web"),
             "{hint}"
         );
+    }
+
+    /// Two accounts of one name with different permissions would mean that one of the two
+    /// places lets users create an account that cannot do what they need.
+    #[test]
+    fn the_account_of_the_hint_is_the_one_of_the_guide() {
+        let path = "deploy/examples/operator.yaml";
+        assert!(SERVICE_ACCOUNT.ends_with(&format!("kubectl apply -f {path}")));
+        let manifest = include_str!("../../../deploy/examples/operator.yaml");
+        let guide = include_str!("../../../docs/guide/api-access.md");
+        let start = guide.find("kind: ServiceAccount").unwrap();
+        let block = guide[..start].rfind("```yaml\n").unwrap() + "```yaml\n".len();
+        let block = guide[block..].split("```").next().unwrap();
+        assert!(block.contains("name: floe-operator"), "{block}");
+        let comment = manifest.find("apiVersion").unwrap();
+        assert_eq!(&manifest[comment..], block);
     }
 
     #[test]

@@ -119,7 +119,10 @@ async fn who_has_no_token_hears_how_to_get_one_only_if_one_is_needed() {
     );
     let hint = failure.hint().unwrap();
     assert!(hint.contains("--as-service-account"), "{hint}");
-    assert!(hint.contains("create serviceaccount"), "{hint}");
+    assert!(
+        hint.contains("apply -f deploy/examples/operator.yaml"),
+        "{hint}"
+    );
 
     let open = Stage::open(vec![(200, json!(1))]);
     let mut remote = open.remote();

@@ -42,7 +42,7 @@ async fn only_controllers_that_are_ready_are_asked_at_the_port_they_name() {
     let failure = found(&server).await.unwrap_err();
     assert_eq!(
         failure.to_string(),
-        "none of the 1 controllers of floe in namespace kube-system is ready"
+        "the only controller of floe in namespace kube-system is not ready"
     );
     assert!(!failure.leaves_nobody_to_ask(), "it will be");
     let ports = json!([
