@@ -10,7 +10,10 @@ use floe_api::{
     galaxy::{API_VERSION, FloatingIP, Pool},
     labels,
 };
-use floe_core::addr::name;
+use floe_core::{
+    addr::name,
+    json::{Names, decode},
+};
 use kube::{
     ResourceExt as _,
     api::{DynamicObject, ObjectMeta, TypeMeta},
@@ -70,7 +73,7 @@ pub fn list(records: Vec<DynamicObject>, pools: Vec<DynamicObject>) -> Value {
 pub fn read(text: &str) -> Result<Vec<DynamicObject>, BackupError> {
     let unreadable = |told: String| BackupError::Unreadable(told);
     let value: Value = if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?
+        decode(text.as_bytes(), Names::Exact).map_err(|error| unreadable(error.to_string()))?
     } else {
         // A large cluster has a large backup; what aliases may become is limited still.
         let options = serde_saphyr::options! { budget: None };
@@ -98,7 +101,9 @@ pub fn read(text: &str) -> Result<Vec<DynamicObject>, BackupError> {
             name: name.to_owned(),
             told,
         };
-        let object = DynamicObject::deserialize(item).map_err(|it| wrong(it.to_string()))?;
+        let text = item.to_string();
+        let object = decode::<DynamicObject>(text.as_bytes(), Names::Exact);
+        let object = object.map_err(|it| wrong(it.to_string()))?;
         if name.is_empty() {
             return Err(wrong("it has no name".into()));
         }

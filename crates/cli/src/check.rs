@@ -5,7 +5,10 @@
 //! address from anybody is mended, each object by itself and only as long as it is as it
 //! was found. Addresses are freed by the controller if there is one.
 
-use floe_core::audit::{Finding, Fix, audit};
+use floe_core::{
+    audit::{Finding, Fix, audit},
+    wording::counted,
+};
 use serde::Serialize;
 
 use self::{mend::Mender, scene::Scene};
@@ -30,11 +33,18 @@ pub async fn run(
     let scene = Scene::read(cluster, &command.config_map).await?;
     let findings = audit(&scene.world());
     show(console, &scene, &findings, command.listing)?;
-    if findings.is_empty() {
+    let notices = findings.iter().filter(|it| it.is_notice()).count();
+    if notices > 0 {
+        let these = counted(notices, "finding concerns", "findings concern");
+        console.remark(&format!(
+            "{these} only the author of the object, and the check does not fail for it"
+        ));
+    }
+    let count = findings.len() - notices;
+    if count == 0 {
         return Ok(());
     }
     let fixes: Vec<_> = findings.iter().filter_map(Finding::fix).collect();
-    let count = findings.len();
     if !command.fix || fixes.is_empty() {
         let mendable = if command.fix { 0 } else { fixes.len() };
         return Err(Failure::Found { count, mendable });
@@ -90,11 +100,11 @@ fn show(
             console.print(&lines.collect::<String>())
         }
         Some(Format::Wide) | None if findings.is_empty() => console.print(&format!(
-            "Everything fits together: {} records, {} pods, {} pools, {} nodes.",
-            scene.records.len(),
-            scene.pods.len(),
-            scene.pools.len(),
-            scene.nodes.len(),
+            "Everything fits together: {}, {}, {}, {}.",
+            counted(scene.records.len(), "record", "records"),
+            counted(scene.pods.len(), "pod", "pods"),
+            counted(scene.pools.len(), "pool", "pools"),
+            counted(scene.nodes.len(), "node", "nodes"),
         )),
         Some(Format::Wide) => console.print(&table(true).text()),
         None => console.print(&table(false).text()),
@@ -130,6 +140,9 @@ struct Row {
     object: String,
     reason: &'static str,
     message: String,
+    /// Whether it concerns only the author of the object, so that the check does not fail.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    notice: bool,
     /// What `--fix` does about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
@@ -144,6 +157,7 @@ impl Row {
             object: finding.subject(),
             reason: finding.reason(),
             message: finding.to_string(),
+            notice: finding.is_notice(),
             fix: finding.fix().map(|fix| fix.to_string()),
             advice: finding.advice(),
         }

@@ -6,6 +6,8 @@ use std::{
     path::Path,
 };
 
+use floe_core::wording::counted;
+
 use crate::{
     args, backup,
     cluster::{Access, Cluster},
@@ -25,7 +27,11 @@ pub async fn run(
     let records = records.map_err(|error| cluster.failure(&error, Access::records("list")))?;
     let pools = fetch::all(&cluster.pools(None), None, "pools").await;
     let pools = pools.map_err(|error| cluster.failure(&error, Access::pools("list", None)))?;
-    let told = format!("{} records and {} pools", records.len(), pools.len());
+    let told = format!(
+        "{} and {}",
+        counted(records.len(), "record", "records"),
+        counted(pools.len(), "pool", "pools")
+    );
     let list = backup::list(records, pools);
     let file = command.file.as_ref();
     let Some(file) = file.filter(|it| *it != Path::new("-")) else {
@@ -97,7 +103,7 @@ mod tests {
         let (out, told) = export(&server, Some(&yaml)).await.unwrap();
         assert_eq!(out, "");
         assert!(
-            told.starts_with("2 records and 1 pools written to "),
+            told.starts_with("2 records and 1 pool written to "),
             "{told}"
         );
         assert_eq!(fs::read_to_string(&yaml).unwrap(), text);

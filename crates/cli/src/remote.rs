@@ -11,6 +11,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use floe_api::rest::v2::Problem;
+use floe_core::json::{Names, decode};
 use futures::future::BoxFuture;
 use http::{Method, StatusCode};
 use serde::{Serialize, de::DeserializeOwned};
@@ -25,7 +26,7 @@ use crate::{args::ApiAccess, cluster::Cluster, console::Console, failure::Failur
 pub use self::forward::LABEL;
 
 mod call;
-mod forward;
+pub mod forward;
 mod token;
 mod trust;
 
@@ -225,9 +226,11 @@ pub fn encoded(text: &str) -> String {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(body).map_err(|error| {
+    decode(body, Names::Exact).map_err(|error| {
         Failure::Unprintable(format!(
-            "the management API answers what this program does not understand: {error}"
+            "the management API answers what this program does not understand: {}; see whether \
+             kubectl floe version names the same version for both",
+            error
         ))
     })
 }

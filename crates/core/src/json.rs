@@ -32,8 +32,18 @@ pub enum Names {
 
 /// Why a text cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct JsonError(String);
+#[error("{text}")]
+pub struct JsonError {
+    text: String,
+    is_syntax: bool,
+}
+
+impl JsonError {
+    /// Whether the text is no JSON at all, as opposed to JSON of another form.
+    pub fn is_syntax(&self) -> bool {
+        self.is_syntax
+    }
+}
 
 /// Reads a text that has exactly one JSON value.
 pub fn decode<'de, T: Deserialize<'de>>(text: &'de [u8], names: Names) -> Result<T, JsonError> {
@@ -47,7 +57,7 @@ pub fn decode<'de, T: Deserialize<'de>>(text: &'de [u8], names: Names) -> Result
         }
         read => read,
     }
-    .map_err(|failure| JsonError(told(text, &failure)))
+    .map_err(|failure| error(text, &failure))
 }
 
 fn read<'de, T: Deserialize<'de>>(text: &'de [u8], context: &Context) -> Result<T, Failure> {
@@ -58,22 +68,30 @@ fn read<'de, T: Deserialize<'de>>(text: &'de [u8], context: &Context) -> Result<
 }
 
 /// What is wrong with the text as JSON, or else with what it says.
-fn told(text: &[u8], failure: &Failure) -> String {
-    if text.iter().all(u8::is_ascii_whitespace) {
-        return "the text is empty".into();
-    }
-    let Err(error) = serde_json::from_slice::<IgnoredAny>(text) else {
-        return failure.to_string();
+fn error(text: &[u8], failure: &Failure) -> JsonError {
+    let (text, is_syntax) = match syntax_error(text) {
+        Some(error) => (error, true),
+        None => (failure.to_string(), false),
     };
+    JsonError { text, is_syntax }
+}
+
+fn syntax_error(text: &[u8]) -> Option<String> {
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Some("the text is empty".into());
+    }
+    let error = serde_json::from_slice::<IgnoredAny>(text).err()?;
     let place = Place(&error);
     if error.is_eof() {
-        return format!("the JSON text ends too early, at {place}");
+        return Some(format!("the JSON text ends too early, at {place}"));
     }
     // serde_json has no category for this one.
     if error.to_string().starts_with("trailing characters") {
-        return format!("there is more text after the JSON value, at {place}");
+        return Some(format!(
+            "there is more text after the JSON value, at {place}"
+        ));
     }
-    format!("syntax error in JSON at {place}")
+    Some(format!("syntax error in JSON at {place}"))
 }
 
 struct Place<'a>(&'a serde_json::Error);

@@ -28,6 +28,7 @@
 //! - [`lease`]: who of several replicas leads.
 //! - [`certificates`]: when certificates are made anew.
 //! - [`admission`]: what the API server is told about objects before it stores them.
+//! - [`wording`]: plurals, and errors of JSON texts in plain words.
 
 #![forbid(unsafe_code)]
 
@@ -49,3 +50,4 @@ pub mod nodepool;
 pub mod rollout;
 pub mod schedule;
 pub mod vip;
+pub mod wording;

@@ -69,7 +69,7 @@ async fn check(server: &Server, fix: bool, format: Option<Format>) -> (String, S
 #[tokio::test]
 async fn what_fits_together_is_told_so() {
     let (out, _, end) = check(&server(), false, None).await;
-    let text = "Everything fits together: 1 records, 1 pods, 0 pools, 1 nodes.\n";
+    let text = "Everything fits together: 1 record, 1 pod, 0 pools, 1 node.\n";
     assert_eq!((out.as_str(), end.as_str()), (text, ""));
     assert_eq!(check(&server(), false, Some(Format::Json)).await.0, "[]\n");
 }
@@ -223,4 +223,31 @@ async fn without_a_configuration_no_label_says_that_an_address_is_inside() {
     );
     let labels = server.object(RECORDS, "10.0.70.2").unwrap()["metadata"]["labels"].clone();
     assert_eq!(labels, json!({ outside: "true", "floe.dev/node": "n1" }));
+}
+
+#[tokio::test]
+async fn a_bad_annotation_of_one_tenant_is_shown_and_does_not_fail_the_check() {
+    let server = server();
+    let mut bad = pod("typo", "uid-9", "10.244.0.9");
+    bad["metadata"]["annotations"] = json!({ "k8s.v1.cni.galaxy.io/args": "{" });
+    bad["status"] = json!({ "phase": "Pending" });
+    server.put("/api/v1/namespaces/tenant/pods", bad.clone());
+    let (out, told, end) = check(&server, false, None).await;
+    assert!(
+        out.contains("pod/tenant/typo   UnreadableAnnotation"),
+        "{out}"
+    );
+    assert_eq!(end, "");
+    let remark = "1 finding concerns only the author of the object, and the check does not fail \
+                  for it\n";
+    assert_eq!(told, remark);
+    let (out, ..) = check(&server, false, Some(Format::Json)).await;
+    let rows: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(rows[0]["notice"], true);
+
+    // It runs with an address of the configuration that has no record.
+    bad["status"] = json!({ "phase": "Running", "podIP": "10.0.70.9" });
+    server.put("/api/v1/namespaces/tenant/pods", bad);
+    let (_, _, end) = check(&server, false, None).await;
+    assert_eq!(end, "1 inconsistency");
 }

@@ -5,6 +5,7 @@ use floe_api::flipop::{
     memory::Move,
     pool::{FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, ReclaimPolicy},
 };
+use floe_core::wording::counted;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
@@ -82,9 +83,17 @@ fn provider(spec: &FloatingIPPoolSpec) -> String {
 }
 
 fn wanted(spec: &FloatingIPPoolSpec) -> String {
+    let listed = spec.ips.len();
+    let are = if listed == 1 { "is" } else { "are" };
     match spec.desired_ips {
-        0 => format!("the {} addresses of the list", spec.ips.len()),
-        count => format!("{count} addresses, {} are in the list", spec.ips.len()),
+        0 => format!(
+            "the {} of the list",
+            counted(listed, "address", "addresses")
+        ),
+        count => {
+            let wanted = counted(count, "address", "addresses");
+            format!("{wanted}, {listed} {are} in the list")
+        }
     }
 }
 

@@ -81,7 +81,8 @@ async fn a_conflict_is_told_once_and_nothing_is_guessed() {
     assert_eq!(told.len(), 1, "once: {told:?}");
     let (reason, note) = &told[0];
     assert_eq!(reason, "AddressConflict");
-    let words = "conflict ip 10.0.70.2 found for both NULL_ns_NULL_p and NULL_ns_NULL_q";
+    let words = "conflict ip 10.0.70.2 found for both NULL_ns_NULL_p and NULL_ns_NULL_q, which \
+                 its record places on node n1";
     assert_eq!(note, words);
     assert_eq!(scene.held(IP), "NULL_ns_NULL_q v");
     assert_eq!(scene.told("r")[0].0, "AddressConflict");

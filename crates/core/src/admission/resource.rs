@@ -18,6 +18,7 @@ use crate::{
         VipId,
         grant::{self, Ask},
     },
+    wording::counted,
 };
 
 /// A kind of floe, galaxy or FLIPOP.
@@ -165,8 +166,8 @@ fn pool(object: &Value, ledger: Option<&Ledger>) -> Verdict {
     let group = ledger.and_then(|ledger| ledger.group(&key));
     let used = group.map_or(0, |group| group.held(scope));
     if used > limit {
-        let told =
-            format!("{used} addresses of the pool are in use already; nothing is taken back");
+        let held = counted(used, "address of the pool is", "addresses of the pool are");
+        let told = format!("{held} in use already; nothing is taken back");
         verdict.warn(Finding::at("size", "LimitExceeded", told));
     }
     verdict

@@ -7,6 +7,7 @@ use crate::{
     addr::name::{self, NameError},
     config::Problem,
     ipam::key::HolderKey,
+    wording::counted,
 };
 
 /// One inconsistency.
@@ -19,7 +20,7 @@ pub enum Finding {
     #[error("{0}")]
     Configuration(Problem),
     /// A node that runs such pods is in no configured node subnet.
-    #[error("{}, but {pods} pods with floating IPs are bound to it", subnetless(.address.as_ref()))]
+    #[error("{}, but {} bound to it", subnetless(.address.as_ref()), counted(.pods, "pod with floating IPs is", "pods with floating IPs are"))]
     NodeNotConfigured {
         /// The node.
         node: String,
@@ -37,7 +38,7 @@ pub enum Finding {
         pool: String,
     },
     /// A pool has more addresses in use than its size.
-    #[error("{held} addresses are in use, at most {at_most} are allowed")]
+    #[error("{} in use, at most {at_most} allowed", counted(.held, "address is", "addresses are"))]
     PoolOverLimit {
         /// The namespace of the object.
         namespace: String,
@@ -143,10 +144,13 @@ pub enum Finding {
         uid: String,
     },
     /// The annotation of a pod cannot be read.
-    #[error("its annotation with addresses cannot be read")]
+    #[error("its annotation with addresses cannot be read{}", if *.unrecorded { ", and it shows an address of which no record names it" } else { "" })]
     UnreadableAnnotation {
         /// Namespace and name of the pod.
         pod: (String, String),
+        /// Whether its status shows a configured address whose record does not name it: then
+        /// only the annotation could tell that the address is in use.
+        unrecorded: bool,
     },
     /// A pod claims an address that has no record.
     #[error("its annotation names {ip}, which has no record")]
@@ -157,7 +161,7 @@ pub enum Finding {
         pod: (String, String),
     },
     /// A pod claims an address that another holds.
-    #[error("its annotation names {ip}, but {holder:?} holds it")]
+    #[error("its annotation names {ip}, but {holder:?} holds it{}", on_node(.node))]
     AddressConflict {
         /// The address.
         ip: IpAddr,
@@ -165,6 +169,8 @@ pub enum Finding {
         pod: (String, String),
         /// Who holds it.
         holder: HolderKey,
+        /// The node for which the record is bound; empty for none.
+        node: String,
     },
     /// Something does not fit with a shared address.
     #[error(transparent)]
@@ -230,6 +236,18 @@ impl Finding {
         }
     }
 
+    /// Whether it concerns only the author of the object that it names. Every tenant can write
+    /// such an object, so it says nothing about the state of the cluster.
+    pub fn is_notice(&self) -> bool {
+        matches!(
+            self,
+            Self::UnreadableAnnotation {
+                unrecorded: false,
+                ..
+            }
+        )
+    }
+
     /// What it is about, as kubectl names things.
     pub fn subject(&self) -> String {
         let record = |ip: &IpAddr| format!("floatingip/{}", name::name(*ip));
@@ -257,7 +275,7 @@ impl Finding {
             | Self::StaleBinding { ip, .. }
             | Self::OtherUid { ip, .. }
             | Self::ClaimedTwice { ip, .. } => record(ip),
-            Self::UnreadableAnnotation { pod: name }
+            Self::UnreadableAnnotation { pod: name, .. }
             | Self::RecordMissing { pod: name, .. }
             | Self::AddressConflict { pod: name, .. } => pod(name),
             Self::Shared(shared) => shared.subject(),
@@ -366,6 +384,13 @@ impl fmt::Display for Fix {
             Self::DeleteRecord(ip) => write!(out, "free {ip}"),
         }
     }
+}
+
+fn on_node(node: &str) -> String {
+    if node.is_empty() {
+        return String::new();
+    }
+    format!(" on node {node}")
 }
 
 fn subnetless(address: Option<&IpAddr>) -> String {

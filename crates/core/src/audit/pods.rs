@@ -11,7 +11,15 @@ impl Sight<'_> {
                 continue;
             }
             let Some(claimed) = &pod.claimed else {
-                findings.push(Finding::UnreadableAnnotation { pod: own });
+                let shown = pod.shown.iter().map(|ip| canonical(*ip));
+                let mut configured = shown.filter(|ip| !self.ledger.is_outside(*ip));
+                findings.push(Finding::UnreadableAnnotation {
+                    pod: own,
+                    unrecorded: configured.any(|ip| {
+                        let record = self.ledger.record(ip);
+                        !record.is_some_and(|it| it.key.names_pod(name.0, name.1))
+                    }),
+                });
                 continue;
             };
             for ip in claimed {
@@ -37,6 +45,7 @@ impl Sight<'_> {
                         ip: *ip,
                         pod: own.clone(),
                         holder: record.key.clone(),
+                        node: record.node.clone(),
                     }),
                 }
             }

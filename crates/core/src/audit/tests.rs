@@ -429,3 +429,40 @@ proptest! {
         prop_assert_eq!(scene.audit(), vec![]);
     }
 }
+
+#[test]
+fn a_bad_annotation_is_a_notice_unless_an_address_depends_on_it() {
+    let mut scene = scene();
+    scene.pods[0].claimed = None;
+    let findings = scene.audit();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(findings[0].is_notice(), "its record says what it has");
+    // Without the record, only the annotation could tell.
+    let shown = scene.pods[0].shown[0].to_string();
+    scene.records.retain(|record| record.name != shown);
+    let findings = scene.audit();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(!findings[0].is_notice());
+    // It has no address yet.
+    scene.pods[0].shown.clear();
+    assert!(scene.audit()[0].is_notice());
+}
+
+#[test]
+fn a_conflict_names_the_node_of_the_holder() {
+    let mut scene = scene();
+    let held = scene.pods[1].shown[0];
+    scene.pods[0].claimed = Some(vec![held]);
+    scene.pods[1].claimed = Some(Vec::new());
+    let findings = scene.audit();
+    let conflict = findings
+        .iter()
+        .find(|it| it.reason() == "AddressConflict")
+        .unwrap();
+    let node = scene.pods[1].node.clone().unwrap();
+    let told = conflict.to_string();
+    assert!(
+        told.ends_with(&format!(" holds it on node {node}")),
+        "{told}"
+    );
+}

@@ -42,7 +42,7 @@ impl Problem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The text is no JSON, or a member is of the wrong type.
-    #[error("invalid JSON: {0}")]
+    #[error("{0}")]
     InvalidJson(String),
     /// Neither `nodeSubnets` nor `routableSubnet` says anything.
     #[error("node subnet is empty")]

@@ -48,8 +48,8 @@ pub enum Finding {
 pub enum Oddity {
     /// Another holder has the address.
     ///
-    /// Compat: the words are galaxy's.
-    #[error("conflict ip {ip} found for both {pod} and {holder}")]
+    /// Compat: the words before the node are galaxy's.
+    #[error("conflict ip {ip} found for both {pod} and {holder}{}", on_node(.node))]
     Conflict {
         /// The address.
         ip: IpAddr,
@@ -57,9 +57,14 @@ pub enum Oddity {
         pod: HolderKey,
         /// The key in the record.
         holder: HolderKey,
+        /// The node for which the record is bound; empty for none.
+        node: String,
     },
     /// The record is of another pod that had this name.
-    #[error("conflict ip {ip} found for both {pod} with uid {uid} and {pod} with uid {other}")]
+    #[error(
+        "conflict ip {ip} found for both {pod} with uid {uid} and {pod} with uid {other}{}",
+        on_node(.node)
+    )]
     OtherUid {
         /// The address.
         ip: IpAddr,
@@ -69,6 +74,8 @@ pub enum Oddity {
         uid: String,
         /// The uid in the record.
         other: String,
+        /// The node for which the record is bound; empty for none.
+        node: String,
     },
     /// The pod claims the address and does not show it.
     #[error("the annotation claims {ip}, but the status of the pod does not show it")]
@@ -93,6 +100,14 @@ impl Oddity {
             Self::NotConfigured { .. } => "AddressNotConfigured",
         }
     }
+}
+
+/// Where to look for the other holder, as the end of a sentence.
+fn on_node(node: &str) -> String {
+    if node.is_empty() {
+        return String::new();
+    }
+    format!(", which its record places on node {node}")
 }
 
 /// Looks at every claimed address.
@@ -121,6 +136,7 @@ fn look(ledger: &Ledger, pod: &Runner<'_>, ip: IpAddr) -> Finding {
             ip,
             pod: pod.key.clone(),
             holder: record.key.clone(),
+            node: record.node.clone(),
         });
     }
     if !record.uid.is_empty() && record.uid != pod.uid {
@@ -129,6 +145,7 @@ fn look(ledger: &Ledger, pod: &Runner<'_>, ip: IpAddr) -> Finding {
             pod: record.key.clone(),
             uid: pod.uid.to_owned(),
             other: record.uid.clone(),
+            node: record.node.clone(),
         });
     }
     let lacks_place = record.uid.is_empty() || record.node.is_empty();

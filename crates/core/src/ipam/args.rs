@@ -34,6 +34,13 @@ pub const MAX_LISTS: usize = 8;
 /// The most ranges that one address can be chosen from.
 pub const MAX_RANGES: usize = 64;
 
+/// What each part of the annotation must be.
+const ANNOTATION: &str = "the annotation must be a JSON object";
+const COMMON: &str = "common must be an object";
+const IPINFOS: &str = "common.ipinfos must be a list of objects with ip, vlan and gateway";
+const RANGES: &str = "request_ip_range must be a list of lists of addresses and ranges, such as \
+                      [[\"10.0.0.2~10.0.0.9\"]]";
+
 /// The annotation of a pod.
 #[derive(Clone, Debug, Default)]
 pub struct Args {
@@ -118,10 +125,14 @@ impl Args {
         if text.is_empty() {
             return Ok(args);
         }
-        for (name, value) in decode::<Option<Members>>(text)?.unwrap_or_default().0 {
+        let members = decode::<Option<Members>>(text, ANNOTATION)?.unwrap_or_default();
+        for (name, value) in members.0 {
             match folded(&name).as_str() {
                 "request_ip_range" => args.ranges = ranges(&value)?,
-                "common" => args.join(decode::<Option<Members>>(value.get())?.unwrap_or_default()),
+                "common" => {
+                    let members = decode::<Option<Members>>(value.get(), COMMON)?;
+                    args.join(members.unwrap_or_default());
+                }
                 _ => args.foreign.set(name, value),
             }
         }
@@ -139,7 +150,7 @@ impl Args {
         let Some(claimed) = &self.claimed else {
             return Ok(Vec::new());
         };
-        Ok(decode::<Option<Vec<IpInfo>>>(claimed.get())?.unwrap_or_default())
+        Ok(decode::<Option<Vec<IpInfo>>>(claimed.get(), IPINFOS)?.unwrap_or_default())
     }
 
     /// Whether the annotation claims addresses, be it none.
@@ -291,7 +302,8 @@ impl<'de> Deserialize<'de> for Members {
 }
 
 fn ranges(value: &RawValue) -> Result<Vec<Vec<IpRange>>, ArgsError> {
-    let lists = decode::<Option<Vec<Option<Vec<String>>>>>(value.get())?.unwrap_or_default();
+    let lists = decode::<Option<Vec<Option<Vec<String>>>>>(value.get(), RANGES)?;
+    let lists = lists.unwrap_or_default();
     if lists.len() > MAX_LISTS {
         return Err(ArgsError::TooManyLists { count: lists.len() });
     }
@@ -321,9 +333,15 @@ fn range(text: &str) -> Result<IpRange, ArgsError> {
     })
 }
 
-fn decode<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, ArgsError> {
-    json::decode(text.as_bytes(), Names::Go).map_err(|error| ArgsError::Malformed {
-        why: shortened(&error.to_string()),
+/// Reads a text, or says which form it must have.
+fn decode<'a, T: Deserialize<'a>>(text: &'a str, form: &str) -> Result<T, ArgsError> {
+    json::decode(text.as_bytes(), Names::Go).map_err(|error| {
+        let why = if error.is_syntax() {
+            error.to_string()
+        } else {
+            form.to_owned()
+        };
+        ArgsError::Malformed { why }
     })
 }
 

@@ -12,10 +12,11 @@ use super::{
     reclaim::standing,
     workload::{State, Workload},
 };
+use crate::wording::counted;
 
 /// More addresses in use than allowed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-#[error("{group} has {held} addresses in use, at most {at_most} are allowed")]
+#[error("{group} has {} in use, at most {at_most} allowed", counted(.held, "address", "addresses"))]
 pub struct Overuse {
     /// The group key.
     pub group: HolderKey,

@@ -15,7 +15,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{json, settings::Settings};
-use crate::cni::call::is_ifname;
+use crate::{
+    cni::call::is_ifname,
+    json::{Names, decode},
+};
 
 /// A network that a pod joins, and the interface that it gets there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +120,7 @@ struct Asked {
 fn of_json(text: &str) -> Result<Vec<Asked>, NetworksError> {
     let not_json = |why: String| NetworksError::NotJson(why);
     let list: Vec<Value> =
-        serde_json::from_str(text).map_err(|error| not_json(error.to_string()))?;
+        decode(text.as_bytes(), Names::Exact).map_err(|error| not_json(error.to_string()))?;
     let read = |(number, element): (usize, &Value)| {
         let wrong = |why: &str| not_json(format!("element {number}: {why}"));
         let Value::Object(element) = element else {

@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use serde_json::Value;
 
-use crate::{addr, ipam::args::shortened};
+use crate::{addr, ipam::args::shortened, wording::counted};
 
 /// The annotation, as Calico calls it.
 pub const ANNOTATION: &str = "cni.projectcalico.org/floatingIPs";
@@ -109,7 +109,10 @@ pub enum Fault {
         address: IpAddr,
     },
     /// There are more addresses than one object can ask for; the first ones count.
-    #[error("{left} addresses are left out: at most {MAX_ADDRESSES} are allowed")]
+    #[error(
+        "{} left out: at most {MAX_ADDRESSES} are allowed",
+        counted(.left, "address is", "addresses are")
+    )]
     TooMany {
         /// How many do not count.
         left: usize,

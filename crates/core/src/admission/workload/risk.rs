@@ -8,6 +8,7 @@ use crate::{
         policy::ReleasePolicy,
         workload::Unsupported,
     },
+    wording::counted,
 };
 
 /// What works, but maybe not as its author thinks.
@@ -35,7 +36,11 @@ pub enum Risk {
     #[error(transparent)]
     Unsupported(Unsupported),
     /// Not every replica can have an address of the ranges.
-    #[error("list {list} has {addresses} addresses for {replicas} replicas")]
+    #[error(
+        "list {list} has {} for {}",
+        counted(.addresses, "address", "addresses"),
+        counted(.replicas, "replica", "replicas")
+    )]
     RangeTooSmall {
         /// The number of the list, from 1.
         list: usize,

@@ -127,9 +127,22 @@ fn galaxys_words() {
         ip: IP.parse().unwrap(),
         pod: "sts_ns1_a_a-0".into(),
         holder: "sts_ns1_b_b-0".into(),
+        node: String::new(),
     };
-    assert_eq!(
-        conflict.to_string(),
-        "conflict ip 10.173.13.2 found for both sts_ns1_a_a-0 and sts_ns1_b_b-0"
-    );
+    let words = "conflict ip 10.173.13.2 found for both sts_ns1_a_a-0 and sts_ns1_b_b-0";
+    assert_eq!(conflict.to_string(), words);
+    let Oddity::Conflict {
+        ip, pod, holder, ..
+    } = conflict
+    else {
+        unreachable!()
+    };
+    let known = Oddity::Conflict {
+        ip,
+        pod,
+        holder,
+        node: "n1".into(),
+    };
+    let place = ", which its record places on node n1";
+    assert_eq!(known.to_string(), format!("{words}{place}"));
 }

@@ -315,3 +315,33 @@ fn what_the_author_says_to_plugins_is_told_apart_from_the_claim() {
     assert!(args.has_claim());
     assert!(!Args::parse(Some("{}")).unwrap().has_claim());
 }
+
+#[test]
+fn a_wrong_form_is_named_in_the_words_of_the_annotation() {
+    let told = |text: &str| {
+        let error = Args::parse(Some(text)).and_then(|args| args.claimed());
+        let told = error.unwrap_err().to_string();
+        told.strip_prefix("unmarshal pod cni args: ")
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(told("not json"), "syntax error in JSON at line 1 column 2");
+    assert_eq!(told("{"), "the JSON text ends too early, at line 1 column 1");
+    assert_eq!(told("[]"), "the annotation must be a JSON object");
+    assert_eq!(told(r#"{"common": []}"#), "common must be an object");
+    for ranges in [r#""10.0.0.2""#, r#"["10.0.0.2"]"#, "[[1]]", "{}"] {
+        assert_eq!(
+            told(&format!(r#"{{"request_ip_range": {ranges}}}"#)),
+            "request_ip_range must be a list of lists of addresses and ranges, such as \
+             [[\"10.0.0.2~10.0.0.9\"]]",
+            "{ranges}"
+        );
+    }
+    for infos in ["{}", r#"[{"ip": "x"}]"#, r#"[{"vlan": "2"}]"#] {
+        assert_eq!(
+            told(&format!(r#"{{"common": {{"ipinfos": {infos}}}}}"#)),
+            "common.ipinfos must be a list of objects with ip, vlan and gateway",
+            "{infos}"
+        );
+    }
+}

@@ -197,6 +197,7 @@ fn a_pod_that_shows_a_shared_address_does_not_get_its_record() {
             ip: ips[0],
             pod: key.clone(),
             holder: VIP.into(),
+            node: String::new(),
         };
         assert_eq!(adopt::inspect(&ledger, &pod), [Finding::Odd(conflict)]);
     }
