@@ -9,6 +9,7 @@ use crate::{
     config::AddressConfig,
     ipam::{
         args::Args,
+        choice::Wish,
         families::Families,
         key::PoolName,
         names,
@@ -365,11 +366,8 @@ impl<'a> Subject<'a> {
                     replicas,
                 });
             }
-            let knows = |config: &AddressConfig| {
-                let mut entries = config.entries().iter();
-                entries.any(|entry| entry.addresses().overlaps(&set))
-            };
-            if config.is_some_and(|config| !knows(config)) {
+            let wish = Wish::OutOf(ranges.clone());
+            if config.is_some_and(|config| !wish.is_configured(config)) {
                 risks.push(Risk::RangeNotConfigured { list });
             }
         }

@@ -16,7 +16,7 @@ use super::{
     ledger::{Group, Ledger, SpareRank},
 };
 use crate::{
-    addr::IpRange,
+    addr::{IpRange, IpSet},
     config::{AddressConfig, EntryId},
 };
 
@@ -72,6 +72,17 @@ impl Wish {
             Self::Any(family) => family_of(ip) == *family,
             Self::OutOf(ranges) => ranges.iter().any(|range| range.contains(ip)),
         }
+    }
+
+    /// Whether the configuration has an address, free or held, out of the ranges of this
+    /// wish. A wish without ranges is always configured.
+    pub fn is_configured(&self, config: &AddressConfig) -> bool {
+        let Self::OutOf(ranges) = self else {
+            return true;
+        };
+        let set: IpSet = ranges.iter().copied().collect();
+        let mut entries = config.entries().iter();
+        entries.any(|entry| entry.addresses().overlaps(&set))
     }
 
     /// Free addresses that would do and that nodes of a subnet can carry, at most

@@ -31,6 +31,7 @@ pub fn lacks_address(ledger: &Ledger, claimant: &Claimant, offers: &[Offer<'_>])
             Refusal::OldPodNotGone { .. }
             | Refusal::YieldsToNewer { .. }
             | Refusal::UnsupportedPolicy(_)
+            | Refusal::RangeNotConfigured { .. }
             | Refusal::NoNodeFits
             | Refusal::OnNode(_),
         ) => false,

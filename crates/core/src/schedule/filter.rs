@@ -46,10 +46,11 @@ impl Sorted<'_> {
         refusals.min_by_key(|refusal| match refusal {
             NodeRefusal::KeptElsewhere { .. } => 0,
             NodeRefusal::SpareElsewhere { .. } => 1,
-            NodeRefusal::NoAddressLeft => 2,
-            NodeRefusal::NotConfigured { .. } => 3,
-            NodeRefusal::UnknownNode => 4,
-            NodeRefusal::NoSuchNode => 5,
+            NodeRefusal::RangeNotConfigured { .. } => 2,
+            NodeRefusal::NoAddressLeft => 3,
+            NodeRefusal::NotConfigured { .. } => 4,
+            NodeRefusal::UnknownNode => 5,
+            NodeRefusal::NoSuchNode => 6,
         })
     }
 }

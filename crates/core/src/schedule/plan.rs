@@ -132,13 +132,27 @@ impl<'a> Standing<'a> {
         }
         self.add_spares(&mut matching, subnet);
         self.add_new(&mut matching, subnet);
-        let choices = matching.finish().ok_or(NodeRefusal::NoAddressLeft)?;
+        let choices = matching.finish().ok_or_else(|| self.none_left())?;
         let plan = Plan {
             spares: self.ranked(&choices),
             choices,
         };
         self.check_growth(&plan, subnet, pins)?;
         Ok(plan)
+    }
+
+    /// Why not every wish is filled.
+    fn none_left(&self) -> NodeRefusal {
+        let config = self.ledger.topology().config();
+        let wishes = (1..).zip(&self.claimant.wishes);
+        let mut unknown = wishes.filter(|(_, wish)| !wish.is_configured(config));
+        // Without any configuration, every range is unknown, and that is not what is wrong.
+        match unknown.next() {
+            Some((list, _)) if !config.entries().is_empty() => {
+                NodeRefusal::RangeNotConfigured { list }
+            }
+            Some(_) | None => NodeRefusal::NoAddressLeft,
+        }
     }
 
     /// A new address may be taken although spares lie elsewhere, and a held one

@@ -63,6 +63,15 @@ pub enum Refusal {
     /// The node that was chosen has no addresses left for all that is wanted.
     #[error("no enough available ips left")]
     NoAddressLeft,
+    /// A list of ranges that the pod asks for has no configured address in it.
+    #[error(
+        "no enough available ips left: list {list} of request_ip_range has no address of the \
+         configuration in it"
+    )]
+    RangeNotConfigured {
+        /// The number of the list in the annotation, from 1.
+        list: usize,
+    },
     /// No node is what the pod asks for, whatever its addresses.
     #[error("no node is what the pod asks for by nodeSelector, node affinity and tolerations")]
     NoNodeFits,
@@ -82,6 +91,7 @@ impl Refusal {
             Self::YieldsToNewer { .. } => "YieldsToNewerRevision",
             Self::UnsupportedPolicy(unsupported) => unsupported.reason(),
             Self::NoAddressLeft => "NoAddressLeft",
+            Self::RangeNotConfigured { .. } => "RangeNotConfigured",
             Self::NoNodeFits => "NoNodeFits",
             Self::OnNode(refusal) => refusal.reason(),
         }
@@ -92,6 +102,7 @@ impl From<NodeRefusal> for Refusal {
     fn from(refusal: NodeRefusal) -> Self {
         match refusal {
             NodeRefusal::NoAddressLeft => Self::NoAddressLeft,
+            NodeRefusal::RangeNotConfigured { list } => Self::RangeNotConfigured { list },
             NodeRefusal::NoSuchNode
             | NodeRefusal::UnknownNode
             | NodeRefusal::NotConfigured { .. }
@@ -122,6 +133,16 @@ pub enum NodeRefusal {
     /// No free address is left for nodes of this subnet.
     #[error("FloatingIPPlugin:NoFIPLeft: no free address for what the pod asks for")]
     NoAddressLeft,
+    /// A list of ranges that the pod asks for has no configured address in it, so nothing
+    /// that other pods release can help.
+    #[error(
+        "FloatingIPPlugin:NoFIPLeft: list {list} of request_ip_range has no address of the \
+         configuration in it"
+    )]
+    RangeNotConfigured {
+        /// The number of the list in the annotation, from 1.
+        list: usize,
+    },
     /// The pod has an address, which nodes of this subnet cannot carry.
     #[error("FloatingIPPlugin:NoFIPLeft: this pod's kept IP lives elsewhere: {ip}")]
     KeptElsewhere {
@@ -144,6 +165,7 @@ impl NodeRefusal {
             Self::UnknownNode => "UnknownNode",
             Self::NotConfigured { .. } => "NodeNotConfigured",
             Self::NoAddressLeft => "NoAddressLeft",
+            Self::RangeNotConfigured { .. } => "RangeNotConfigured",
             Self::KeptElsewhere { .. } => "KeptAddressElsewhere",
             Self::SpareElsewhere { .. } => "SpareAddressElsewhere",
         }

@@ -70,8 +70,13 @@ fn all_addresses_or_none() {
     let mut pod = sts("sts-0", OnDelete);
     pod.wishes = ranges("10.49.27.216|10.50.0.1");
     let refusal = world.try_bind(&pod, "n3").unwrap_err();
-    assert_eq!(refusal.to_string(), "no enough available ips left");
-    assert_eq!(refusal.reason(), "NoAddressLeft");
+    // It begins with galaxy's words.
+    assert_eq!(
+        refusal.to_string(),
+        "no enough available ips left: list 2 of request_ip_range has no address of the \
+         configuration in it"
+    );
+    assert_eq!(refusal.reason(), "RangeNotConfigured");
     assert!(world.ledger.is_free(ip("10.49.27.216")));
     pod.wishes = ranges("10.49.27.216");
     let refusal = world.try_bind(&pod, "n4").unwrap_err();

@@ -54,6 +54,28 @@ fn a_pod_without_owner_keeps_nothing() {
 }
 
 #[test]
+fn an_unconfigured_range_is_not_reported_as_an_exhausted_one() {
+    let mut world = World::t();
+    let mut pod = sts("sts-0", OnDelete);
+    // The only address of n1 is held.
+    pod.wishes = ranges("10.180.154.7");
+    assert_eq!(world.unfit(&pod, "n1"), "n1:NoAddressLeft");
+    pod.wishes = ranges("10.180.154.7|192.0.2.1~192.0.2.9");
+    assert_eq!(
+        world.unfit(&pod, "n1 n2 n3"),
+        "n1:RangeNotConfigured n2:NodeNotConfigured n3:RangeNotConfigured"
+    );
+    let telling = world.filter(&pod, "n1 n2").unwrap().most_telling().unwrap();
+    assert_eq!(
+        telling.to_string(),
+        "FloatingIPPlugin:NoFIPLeft: list 2 of request_ip_range has no address of the \
+         configuration in it"
+    );
+    // No other pod can make room for it.
+    assert!(!telling.is_curable_by_preemption());
+}
+
+#[test]
 fn ranges_decide_where_the_pod_can_run() {
     let table = [
         ("10.49.27.205|10.49.27.216~10.49.27.218", "n3"),
@@ -319,12 +341,14 @@ fn refusals_have_stable_reasons() {
             address: ip("10.0.0.1"),
         },
         NodeRefusal::NoAddressLeft,
+        NodeRefusal::RangeNotConfigured { list: 1 },
         NodeRefusal::KeptElsewhere { ip: ip("10.0.0.1") },
         NodeRefusal::SpareElsewhere { ip: ip("10.0.0.1") },
     ];
     let galaxys = [
         "UnknowNode",
         "NoFIPConfigNode",
+        "NoFIPLeft",
         "NoFIPLeft",
         "NoFIPLeft",
         "NoFIPLeft",
