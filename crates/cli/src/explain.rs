@@ -50,9 +50,21 @@ impl Question {
         if let Some(ip) = typed {
             return Ok(Self::Ip(canonical(ip)));
         }
+        if is_meant_as_address(bare) {
+            return Err(Failure::Usage(format!(
+                "{text:?} is no IP address; an IPv4 address has four numbers from 0 to 255"
+            )));
+        }
         let (namespace, name) = match text.split_once('/') {
-            // As kubectl names a pod; whoever has a namespace `pod` names it with -n.
+            // As kubectl names a pod; a namespace `pod` is named with -n.
             Some(("pod" | "pods" | "po", name)) => (namespace, name),
+            // A namespace of such a name is named with -n, too.
+            Some((kind, name)) if is_workload(kind) => {
+                return Err(Failure::Usage(format!(
+                    "{text:?} is a workload, and only an address or a pod can be explained; \
+                     kubectl floe ip list -n {namespace} --app {name} lists its addresses"
+                )));
+            }
             Some(both) => both,
             None => (namespace, text),
         };
@@ -71,6 +83,7 @@ impl Question {
         })
     }
 
+    /// The question as a part of a URL.
     fn path(&self) -> String {
         match self {
             Self::Ip(ip) => format!("/v2/explain?ip={}", encoded(&ip.to_string())),
@@ -80,6 +93,39 @@ impl Question {
             }
         }
     }
+}
+
+/// Whether a text can only be a mistyped address: no pod has a name of four numbers with dots
+/// in between, or one with a colon.
+fn is_meant_as_address(text: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    let parts: Vec<&str> = text.split('.').collect();
+    text.contains(':') || parts.len() > 1 && parts.iter().all(|it| is_number(it))
+}
+
+/// Whether kubectl takes a word for a kind that makes pods.
+fn is_workload(kind: &str) -> bool {
+    let kind = kind.split('.').next().unwrap_or(kind);
+    matches!(
+        kind,
+        "deployment"
+            | "deployments"
+            | "deploy"
+            | "statefulset"
+            | "statefulsets"
+            | "sts"
+            | "daemonset"
+            | "daemonsets"
+            | "ds"
+            | "replicaset"
+            | "replicasets"
+            | "rs"
+            | "job"
+            | "jobs"
+            | "cronjob"
+            | "cronjobs"
+            | "cj"
+    )
 }
 
 async fn ask<C: Connect>(
@@ -196,6 +242,12 @@ fn of_pod(pod: &PodExplanation) -> Sheet {
         );
     if let Some(refusal) = refusal {
         sheet.line("Reason", &refusal.reason);
+    }
+    if let Some(rollout) = &pod.rollout {
+        sheet.line(
+            "Rollout",
+            format!("{} ({})", rollout.message, rollout.reason),
+        );
     }
     if !pod.fitting_nodes.is_empty() {
         sheet.line("Nodes that fit", pod.fitting_nodes.join(", "));

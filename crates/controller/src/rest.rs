@@ -15,7 +15,7 @@ use kube::Client;
 
 use crate::{
     actions::Actions, claims::Claims, cluster::Cluster, directory::Directory, store::Store,
-    vips::store::Vips,
+    vips::store::Vips, waiting::Waiting,
 };
 
 pub mod access;
@@ -40,6 +40,8 @@ pub struct Rest {
     pub claims: Claims,
     /// Addresses that several pods share.
     pub vips: Vips,
+    /// The pods that wait for an address, and why nothing is handed over to them.
+    pub waiting: Waiting,
     /// What people may change.
     pub actions: Actions,
     /// The way to the API server.

@@ -9,7 +9,7 @@
 //! - [`waker`]: looks who fits, and wakes them.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -51,6 +51,17 @@ struct Shared {
     /// until somebody looks whether an update stands still for them.
     stuck: Mutex<BTreeSet<(String, String)>>,
     bell: Notify,
+    /// By the uid of a waiting pod: why its rolling update hands nothing over to it.
+    held_up: Mutex<BTreeMap<String, HeldUp>>,
+}
+
+/// Why a rolling update hands no address over to a pod of the new version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldUp {
+    /// The stable reason, as in the Event on the Deployment.
+    pub reason: &'static str,
+    /// The same in a sentence without a full stop.
+    pub message: String,
 }
 
 /// What there is to get.
@@ -82,6 +93,7 @@ impl Waiting {
 
     /// A pod waits no longer: it was let through, or is gone.
     pub fn leave(&self, uid: &str) {
+        self.hold_up(uid, None);
         // Others may have waited only because this one went first.
         if let Some(group) = self.line(|line| line.leave(uid)) {
             self.room(Room::InGroup(group));
@@ -123,6 +135,20 @@ impl Waiting {
     /// another workload takes it.
     pub fn hand_over(&self, uid: &str) {
         self.line(|line| line.hand_over(uid));
+    }
+
+    /// Notes why the update of a waiting pod does not go on; `None` if it does. It is
+    /// forgotten when the pod leaves the line.
+    pub fn hold_up(&self, uid: &str, why: Option<HeldUp>) {
+        self.held_up(|all| match why {
+            Some(why) => all.insert(uid.to_owned(), why),
+            None => all.remove(uid),
+        });
+    }
+
+    /// Why the update of a pod does not go on, if it waits for that.
+    pub fn why_held_up(&self, uid: &str) -> Option<HeldUp> {
+        self.held_up(|all| all.get(uid).cloned())
     }
 
     /// All waiting pods that share what they leave behind, by namespace and name.
@@ -205,9 +231,20 @@ impl Waiting {
         look(&mut self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn held_up<R>(&self, look: impl FnOnce(&mut BTreeMap<String, HeldUp>) -> R) -> R {
+        look(
+            &mut self
+                .0
+                .held_up
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+
     /// Nobody waits any more, as far as this process is concerned.
     fn clear(&self) {
         self.stuck(BTreeSet::clear);
+        self.held_up(BTreeMap::clear);
         self.line(|line| *line = Line::default());
         self.take_rooms();
     }

@@ -10,6 +10,7 @@
 
 use std::{fmt, net::IpAddr};
 
+use ipnet::IpNet;
 use jiff::Timestamp;
 
 use self::words::{app_text, holder, told, workload_text};
@@ -39,6 +40,8 @@ pub struct Facts<'a> {
     pub workload: Option<&'a Workload>,
     /// Whether the record cannot be read.
     pub unreadable: bool,
+    /// The node that has the address itself, if one has.
+    pub node: Option<&'a str>,
 }
 
 /// Why an address is where it is, and what would release it.
@@ -60,6 +63,15 @@ pub struct Account {
 pub enum Why {
     /// It has no record and is in no range.
     NotConfigured,
+    /// It is the gateway of this network of the configuration.
+    Gateway(IpNet),
+    /// A node has it itself.
+    NodeAddress {
+        /// The node.
+        node: String,
+        /// Whether a range of the configuration has it, so that a pod can get it as well.
+        configured: bool,
+    },
     /// Nobody has it.
     Free,
     /// Nobody has it, but a pod that is being scheduled is to get it.
@@ -126,14 +138,22 @@ impl Account {
     /// The account of an address.
     pub fn of(ledger: &Ledger, ip: IpAddr, facts: &Facts<'_>) -> Self {
         let Some(record) = ledger.record(ip) else {
-            let why = if ledger.promised_to(ip).is_some() {
+            let configured = !ledger.is_outside(ip);
+            let why = if let Some(node) = facts.node {
+                Why::NodeAddress {
+                    node: node.to_owned(),
+                    configured,
+                }
+            } else if let Some(network) = gateway_of(ledger, ip) {
+                Why::Gateway(network)
+            } else if ledger.promised_to(ip).is_some() {
                 Why::Promised
             } else if ledger.topology().shared_of(ip).is_some() {
                 Why::SharedFree
-            } else if ledger.is_outside(ip) {
-                Why::NotConfigured
-            } else {
+            } else if configured {
                 Why::Free
+            } else {
+                Why::NotConfigured
             };
             return Self {
                 why,
@@ -173,6 +193,19 @@ impl Account {
             Why::NotConfigured => {
                 "It has no record, and is in no range of the configuration.".into()
             }
+            Why::Gateway(network) => {
+                format!("It is the gateway of {network}: no pod gets it.")
+            }
+            Why::NodeAddress {
+                node,
+                configured: false,
+            } => format!("It is the address of node {node}."),
+            Why::NodeAddress {
+                node,
+                configured: true,
+            } => format!(
+                "It is the address of node {node}, and a range of the configuration has it: take it out of the range or reserve it, or a pod gets it as well."
+            ),
             Why::Free => "It is free: the next pod that can have it may get it.".into(),
             Why::Promised => "It is free, and set aside for a pod that is being scheduled.".into(),
             Why::Unreadable => {
@@ -215,10 +248,25 @@ impl Account {
 }
 
 impl Why {
+    /// Whether the address has no holder and no pod can get it.
+    pub fn is_not_for_pods(&self) -> bool {
+        matches!(
+            self,
+            Self::NotConfigured
+                | Self::Gateway(_)
+                | Self::NodeAddress {
+                    configured: false,
+                    ..
+                }
+        )
+    }
+
     /// The stable reason for answers.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotConfigured => "NotConfigured",
+            Self::Gateway(_) => "Gateway",
+            Self::NodeAddress { .. } => "NodeAddress",
             Self::Free => "Free",
             Self::Promised => "PromisedToPod",
             Self::Unreadable => "UnreadableRecord",
@@ -269,6 +317,14 @@ impl fmt::Display for End {
             }
         }
     }
+}
+
+/// The network of which an address is the gateway, unless the configuration hands it out
+/// elsewhere.
+fn gateway_of(ledger: &Ledger, ip: IpAddr) -> Option<IpNet> {
+    let mut entries = ledger.topology().config().entries().iter();
+    let entry = entries.find(|entry| entry.gateway() == ip)?;
+    ledger.is_outside(ip).then(|| entry.network())
 }
 
 /// Whether somebody may release an address by hand, by what is known of the pod of

@@ -213,13 +213,14 @@ impl Why {
             Self::Leaving { .. }
             | Self::Unproven { .. }
             | Self::TooFewAvailable { .. }
-            | Self::OwnPace { .. } => true,
+            | Self::OwnPace { .. }
+            // The last old pod has left its address to the group, and is still listed.
+            | Self::NothingToHandOver => true,
             Self::Asked
             | Self::MaxUnavailableZero
             | Self::SurgeExhausted
             | Self::Paused
-            | Self::Useless
-            | Self::NothingToHandOver => false,
+            | Self::Useless => false,
         }
     }
 }

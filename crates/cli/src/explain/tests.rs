@@ -71,6 +71,47 @@ fn an_address_is_an_address_and_all_else_is_a_pod() {
     }
 }
 
+#[test]
+fn a_workload_is_not_looked_for_as_a_pod() {
+    for text in ["deployment/web", "deployments.apps/web", "sts/web"] {
+        let failure = Question::read(text, "shop").unwrap_err();
+        assert_eq!(failure.exit_code(), 2);
+        assert_eq!(
+            failure.to_string(),
+            format!(
+                "{text:?} is a workload, and only an address or a pod can be explained; kubectl \
+                 floe ip list -n shop --app web lists its addresses"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_mistyped_address_is_not_looked_for_as_a_pod() {
+    for text in [
+        "10.200.0.300",
+        "10.200.0",
+        "10.200.0.1.5",
+        "fd00:70:::5",
+        "fip/10.0.0.256",
+    ] {
+        let failure = Question::read(text, "default").unwrap_err();
+        assert_eq!(failure.exit_code(), 2, "{text}");
+        let told = failure.to_string();
+        assert!(
+            told.starts_with(&format!("{text:?} is no IP address")),
+            "{told}"
+        );
+    }
+    // Pods can have such names.
+    for text in ["10", "v1.2.3", "10.0.0.x"] {
+        assert!(
+            matches!(Question::read(text, "default"), Ok(Question::Pod { .. })),
+            "{text}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn words_come_first_and_then_all_there_is() {
     let server = Server::default();
@@ -128,6 +169,7 @@ async fn a_pod_that_waits_is_told_of_with_its_nodes() {
         "pod": {
             "namespace": "default", "name": "web-3", "wantsAddress": true, "addresses": [],
             "refusal": { "reason": "NoAddressLeft", "message": "no address is left" },
+            "rollout": { "reason": "DisruptionBudget", "message": "a budget protects web-1" },
             "unfitNodes": [
                 { "reason": "NoAddressLeft", "message": "no address is left", "nodes": 4 },
                 { "reason": "NodeWithoutSubnet", "message": "in no subnet", "nodes": 1 },
@@ -144,6 +186,7 @@ async fn a_pod_that_waits_is_told_of_with_its_nodes() {
          Asks:               yes\n\
          Addresses:          <none>\n\
          Reason:             NoAddressLeft\n\
+         Rollout:            a budget protects web-1 (DisruptionBudget)\n\
          Nodes that do not:  4: no address is left (NoAddressLeft)\n                    \
          1: in no subnet (NodeWithoutSubnet)\n"
     );

@@ -255,6 +255,7 @@ impl Scene {
             cluster: self.cluster.clone(),
             claims: self.claims.clone(),
             vips: self.vips.clone(),
+            waiting: self.waiting.clone(),
             actions: self.actions(),
             client: self.server.client(),
         }

@@ -13,7 +13,7 @@ use super::{
     gather::Scene,
     memory::{Memory, Name},
 };
-use crate::{events::News, evict::Refused};
+use crate::{events::News, evict::Refused, waiting::HeldUp};
 
 /// The reason when a pod was handed addresses and did not take them.
 const NOT_TAKEN: &str = "RolloutHandoverNotTaken";
@@ -22,6 +22,7 @@ impl Rollouts {
     /// A new pod is left waiting.
     pub(super) fn waits(&self, name: &Name, scene: &Scene, pod: &str, why: &Why, memory: &Memory) {
         let reason = why.reason();
+        self.hold_up(scene, pod, reason, why.to_string());
         if memory.waits(name, reason, why.is_passing(), Instant::now()) {
             let note = format!("pod {pod} of the new version waits for an address: {why}");
             let warning = matches!(why, Why::Useless | Why::NothingToHandOver);
@@ -52,6 +53,7 @@ impl Rollouts {
         memory: &Memory,
     ) {
         let reason = "RolloutHandover";
+        self.waiting.hold_up(&eviction.heir.uid, None);
         memory.waits(name, reason, false, Instant::now());
         let addresses = scene.addresses.get(&eviction.uid).into_iter().flatten();
         let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
@@ -82,6 +84,11 @@ impl Rollouts {
         why: &Refused,
         memory: &Memory,
     ) {
+        let message = format!(
+            "the address of pod {} cannot be handed over: {why}",
+            eviction.name
+        );
+        self.hold_up(scene, &eviction.heir.name, why.reason(), message);
         if memory.waits(name, why.reason(), false, Instant::now()) {
             let note = format!(
                 "pod {} of the new version waits for the address of pod {}: {why}",
@@ -106,6 +113,15 @@ impl Rollouts {
                  it {times} times; see its own Events. Pauses get longer"
             );
             self.tell(name, scene, true, NOT_TAKEN, note, memory);
+        }
+    }
+
+    /// Notes for `explain` why nothing is handed over to a pod.
+    fn hold_up(&self, scene: &Scene, pod: &str, reason: &'static str, message: String) {
+        let mut pods = scene.picture.pods.iter();
+        if let Some(member) = pods.find(|it| it.name == pod) {
+            let why = HeldUp { reason, message };
+            self.waiting.hold_up(&member.uid, Some(why));
         }
     }
 

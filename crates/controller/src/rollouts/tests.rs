@@ -186,6 +186,29 @@ async fn who_does_not_want_it_is_left_alone_and_told_why() {
     }
 }
 
+/// At the end of every update: the pod that had the address is gone, floe is about to release it
+/// for the new pod, and another old pod without an address is still listed.
+#[tokio::test(start_paused = true)]
+async fn a_healthy_update_leaves_no_warning() {
+    let scene = Scene::start().await;
+    scene.deployment(1).await;
+    scene.runs("web-1-0", 1, "10.0.70.2", true).await;
+    scene.web("web-1-1", 1).await;
+    scene.waits("web-2-x").await;
+    scene.server.delete(PODS, "web-1-0");
+    settle().await;
+    start(&scene);
+    pass(20).await;
+    assert_eq!(scene.told_of("web"), [""; 0]);
+    assert_eq!(
+        scene.figure("floe_rollouts_waiting{reason=\"RolloutNothingToHandOver\"}"),
+        Some("1".into())
+    );
+    // It lasts, so nothing is about to be taken.
+    pass(20).await;
+    assert_eq!(scene.told_of("web"), ["Warning RolloutNothingToHandOver"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn all_at_once_needs_no_help() {
     let scene = deadlock(2).await;
@@ -207,6 +230,12 @@ async fn a_budget_holds_and_it_goes_on_when_that_allows_it() {
     assert!((2..30).contains(&tries), "tried {tries} times");
     assert!(scene.has("web-1-0") && scene.has("web-1-1"));
     assert_eq!(scene.told_of("web"), ["Warning DisruptionBudget"]);
+    let uid = scene.server.object(PODS, "web-2-x").unwrap()["metadata"]["uid"].clone();
+    let uid = uid.as_str().unwrap();
+    let held_up = scene.waiting.why_held_up(uid).unwrap();
+    assert_eq!(held_up.reason, "DisruptionBudget");
+    let start = "the address of pod web-1-0 cannot be handed over: a disruption budget protects it";
+    assert!(held_up.message.starts_with(start), "{}", held_up.message);
     assert_eq!(
         scene.figure("floe_rollouts_waiting{reason=\"DisruptionBudget\"}"),
         Some("1".into())
@@ -214,6 +243,8 @@ async fn a_budget_holds_and_it_goes_on_when_that_allows_it() {
     scene.server.state().protected = false;
     pass(11).await;
     assert!(!scene.has("web-1-0") && scene.has("web-1-1"));
+    let held_up = scene.waiting.why_held_up(uid).map(|it| it.reason);
+    assert_ne!(held_up, Some("DisruptionBudget"));
 }
 
 #[tokio::test(start_paused = true)]

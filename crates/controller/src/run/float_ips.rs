@@ -271,6 +271,7 @@ fn for_people(binder: &Binder, vips: Vips) -> Rest {
         cluster: binder.cluster.clone(),
         claims: binder.claims.clone(),
         vips,
+        waiting: binder.waiting.clone(),
         actions,
         client: binder.client.clone(),
     }

@@ -58,6 +58,7 @@ fn account(record: Record, sighting: Sighting<'_>, workload: Option<&Workload>) 
         sighting,
         workload,
         unreadable: false,
+        node: None,
     };
     Account::of(&ledger(record), ip, &facts)
 }
@@ -85,6 +86,7 @@ fn an_address_without_record_is_free_promised_or_not_configured() {
         sighting: GONE,
         workload: None,
         unreadable: false,
+        node: None,
     };
     let reason = |ledger: &Ledger, ip: &str| {
         let account = Account::of(ledger, ip.parse().unwrap(), &facts);
@@ -104,6 +106,27 @@ fn an_address_without_record_is_free_promised_or_not_configured() {
     };
     ledger.promise("u", promise);
     assert_eq!(reason(&ledger, IP), "PromisedToPod");
+}
+
+#[test]
+fn gateways_and_addresses_of_nodes_are_not_free() {
+    let ledger = Ledger::new(fixture::t());
+    let told = |ip: &str, node: Option<&str>| {
+        let facts = Facts {
+            sighting: GONE,
+            workload: None,
+            unreadable: false,
+            node,
+        };
+        let Account { why, .. } = &Account::of(&ledger, ip.parse().unwrap(), &facts);
+        (why.reason(), why.is_not_for_pods())
+    };
+    assert_eq!(told("10.0.70.1", None), ("Gateway", true));
+    assert_eq!(told("192.0.2.1", Some("n1")), ("NodeAddress", true));
+    assert_eq!(told("192.0.2.1", None), ("NotConfigured", true));
+    assert_eq!(told(IP, None), ("Free", false));
+    // A mistake in the configuration: pods can get it.
+    assert_eq!(told(IP, Some("n1")), ("NodeAddress", false));
 }
 
 #[test]
@@ -254,6 +277,7 @@ fn a_reservation_and_a_strange_key_are_called_so() {
         sighting: GONE,
         workload: None,
         unreadable: true,
+        node: None,
     };
     let account = Account::of(&ledger(record("", Never, "")), IP.parse().unwrap(), &facts);
     assert_eq!(account.why.reason(), "UnreadableRecord");
@@ -330,6 +354,7 @@ fn a_shared_address_goes_with_its_object() {
         sighting: GONE,
         workload: None,
         unreadable: false,
+        node: None,
     };
     let account = |ledger: &Ledger, ip: &str| Account::of(ledger, ip.parse().unwrap(), &facts);
     let held = account(&ledger, IP);

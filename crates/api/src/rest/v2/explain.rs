@@ -71,6 +71,10 @@ pub struct PodExplanation {
     /// Why it has none yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
+    /// Why the rolling update of its Deployment hands no address over to it, for example a
+    /// disruption budget that protects the old pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Refusal>,
     /// Nodes that could run it now, a few of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fitting_nodes: Vec<String>,

@@ -66,6 +66,9 @@ pub enum State {
     Shared,
     /// Its record has a key that neither floe nor galaxy would give it.
     Foreign,
+    /// It has no record, and no pod can get it: no range of the configuration has it. Only
+    /// explanations have this state; lists do not contain such addresses.
+    NotForPods,
 }
 
 /// How a pod is.

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use axum::{Json, extract::State};
-use floe_api::rest::v2::{ExplainQuery, Explanation, IpExplanation, PodExplanation, Refusal};
+use floe_api::rest::v2::{
+    ExplainQuery, Explanation, IpExplanation, PodExplanation, Refusal, State as IpState,
+};
 use floe_core::{
     catalogue::Item,
     explain::{Account, Facts, nodes::Nodes},
@@ -32,6 +34,7 @@ use crate::{
         openapi::Refusals,
     },
     store::{Books, UNREADABLE_RECORD},
+    waiting::HeldUp,
 };
 
 mod shared;
@@ -110,6 +113,7 @@ async fn of_ip(rest: &Rest, ip: IpAddr) -> Explanation {
         Some(record) => workload(rest, record, asks_the_workload).await,
         None => None,
     };
+    let node = node_with(rest, ip);
     // The record may be another one by now; then this is about that one, and what was
     // found of pod and workload is about the holder that both have, or of no use.
     let (account, record) = rest.store.read(|books| {
@@ -125,6 +129,7 @@ async fn of_ip(rest: &Rest, ip: IpAddr) -> Explanation {
             sighting,
             workload: workload.as_ref().filter(|_| same),
             unreadable,
+            node: node.as_deref(),
         };
         (Account::of(ledger, ip, &facts), now.cloned())
     });
@@ -132,6 +137,9 @@ async fn of_ip(rest: &Rest, ip: IpAddr) -> Explanation {
     let mut address = view::one(rest, &item);
     if record.is_none() {
         address.releasable = false;
+        if account.why.is_not_for_pods() {
+            address.state = IpState::NotForPods;
+        }
     }
     Explanation {
         summary: account.sentences(),
@@ -144,6 +152,13 @@ async fn of_ip(rest: &Rest, ip: IpAddr) -> Explanation {
         }),
         pod: None,
     }
+}
+
+/// The node that has an address itself.
+fn node_with(rest: &Rest, ip: IpAddr) -> Option<String> {
+    let mut nodes = rest.cluster.all_nodes().into_iter();
+    let (name, _) = nodes.find(|(_, address)| *address == Some(ip))?;
+    Some(name)
 }
 
 fn is_unreadable(books: &Books, ip: IpAddr) -> bool {
@@ -227,6 +242,7 @@ async fn of_pod(rest: &Rest, pod: Arc<Pod>) -> Explanation {
         wants_address: pod.wants_address,
         addresses: view::ips(rest, &items),
         refusal: None,
+        rollout: None,
         fitting_nodes: Vec::new(),
         unfit_nodes: Vec::new(),
     };
@@ -246,6 +262,10 @@ async fn of_pod(rest: &Rest, pod: Arc<Pod>) -> Explanation {
         explained.refusal = Some(refusal(missed::REASON, message));
     } else {
         decide(rest, &pod, &named, &mut explained, &mut summary).await;
+        if let Some(HeldUp { reason, message }) = rest.waiting.why_held_up(&pod.uid) {
+            summary.push(format!("Its rolling update waits: {message}."));
+            explained.rollout = Some(refusal(reason, message));
+        }
     }
     if has.is_empty() && !waiting.is_empty() {
         let (addresses, wait) = (

@@ -5,6 +5,7 @@ use super::*;
 use crate::{
     claims::scene::{DEPLOYMENTS, REPLICA_SETS, owner, pod},
     reclaim::scene::{finish, running, until},
+    waiting::HeldUp,
 };
 
 async fn explain(api: &Api, question: &str) -> Value {
@@ -200,4 +201,63 @@ async fn a_pod_above_the_limit_is_refused_and_nothing_is_promised() {
     until("it is known", || args().is_some()).await;
     let body = explain(&api, "pod=ns/web-1-x").await;
     assert_eq!(body["pod"]["refusal"]["reason"], "InvalidArgs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_update_is_held_up_is_told_why() {
+    let scene = world().await;
+    let api = Api::of(&scene);
+    scene.server.put(PODS, pod("waits"));
+    until("it is known", || scene.cluster.pod("ns", "waits").is_some()).await;
+    let uid = scene.cluster.pod("ns", "waits").unwrap().uid.clone();
+    let message = "the address of pod web-1 cannot be handed over: a disruption budget protects it";
+    let why = HeldUp {
+        reason: "DisruptionBudget",
+        message: message.into(),
+    };
+    scene.waiting.hold_up(&uid, Some(why));
+    let body = explain(&api, "pod=ns/waits").await;
+    assert_eq!(
+        body["pod"]["rollout"],
+        json!({ "reason": "DisruptionBudget", "message": message })
+    );
+    let told = body["summary"].as_array().unwrap().last().unwrap();
+    assert_eq!(*told, format!("Its rolling update waits: {message}."));
+    // It is let through.
+    scene.waiting.leave(&uid);
+    let body = explain(&api, "pod=ns/waits").await;
+    assert_eq!(body["pod"].get("rollout"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn gateways_and_nodes_are_not_called_free() {
+    let scene = world().await;
+    let api = Api::of(&scene);
+    let mut nodes = scene.cluster.all_nodes();
+    nodes.sort();
+    let (node, Some(address)) = nodes[0].clone() else {
+        panic!("{nodes:?}");
+    };
+    for (ip, reason, told) in [
+        (
+            "10.0.70.1".to_owned(),
+            "Gateway",
+            "It is the gateway of 10.0.70.0/24: no pod gets it.".to_owned(),
+        ),
+        (
+            address.to_string(),
+            "NodeAddress",
+            format!("It is the address of node {node}."),
+        ),
+        (
+            "192.0.2.8".to_owned(),
+            "NotConfigured",
+            "It has no record, and is in no range of the configuration.".to_owned(),
+        ),
+    ] {
+        let body = explain(&api, &format!("ip={ip}")).await;
+        assert_eq!(body["ip"]["reason"], reason, "{body}");
+        assert_eq!(body["ip"]["address"]["state"], "NotForPods", "{body}");
+        assert_eq!(body["summary"][0], told);
+    }
 }
