@@ -38,6 +38,8 @@ struct Candidate {
     key: Option<String>,
     /// The same for people.
     holder: String,
+    /// What follows its release, as the dry run says it.
+    note: Option<String>,
 }
 
 /// First without doing it, to tell what would become of each; then, if that is what the
@@ -65,17 +67,24 @@ async fn release<C: Connect>(
                 console.error(&Failure::Conflict(record).to_string());
                 continue;
             }
-            going.push(candidate);
+            going.push(Candidate {
+                note: note(&outcome),
+                ..candidate
+            });
         } else {
             failed += usize::from(!outcome.done);
             tell(console, candidate.ip, &outcome, false)?;
         }
     }
     if args.dry_run {
-        for Candidate { ip, holder, .. } in going {
+        for Candidate {
+            ip, holder, note, ..
+        } in going
+        {
             let name = name::name(ip);
+            let note = note.map_or_else(String::new, |note| format!("; {note}"));
             console.done(&format!(
-                "{KIND}/{name} released (server dry run): {holder}"
+                "{KIND}/{name} released (server dry run): {holder}{note}"
             ))?;
         }
     } else if !going.is_empty() {
@@ -103,6 +112,7 @@ async fn look(cluster: &Cluster, ip: IpAddr) -> Result<Candidate, Failure> {
         holder: record.map_or_else(String::new, |it| {
             format!("{} ({})", harmless(&it.holder()), it.state)
         }),
+        note: None,
     })
 }
 
@@ -145,16 +155,31 @@ fn tell(
     }
     let name = name::name(ip);
     if in_earnest && reason == "Released" {
-        return console.done(&format!("{KIND}/{name} released"));
+        console.done(&format!("{KIND}/{name} released"))?;
+        if let Some(note) = note(outcome) {
+            console.warn(&format!("{ip}: {note}"));
+        }
+        return Ok(());
     }
     console.done(&format!("{KIND}/{name} not released: {message}"))
+}
+
+/// What follows a release, as the controller says it after the word.
+fn note(outcome: &Outcome) -> Option<String> {
+    let note = outcome.message.strip_prefix("released; ")?;
+    Some(harmless(note))
 }
 
 fn question(going: &[Candidate]) -> String {
     let told = "Others can get these addresses when they are released:";
     let mut question = vec![told.to_owned()];
-    for Candidate { ip, holder, .. } in going {
-        question.push(format!("  {ip}  {holder}"));
+    for Candidate {
+        ip, holder, note, ..
+    } in going
+    {
+        let note = note.as_ref();
+        let note = note.map_or_else(String::new, |note| format!("; {note}"));
+        question.push(format!("  {ip}  {holder}{note}"));
     }
     question.push("Go on?".into());
     question.join("\n")

@@ -91,6 +91,29 @@ async fn what_goes_is_listed_before_it_goes_and_only_with_the_holder_that_was_sh
 }
 
 #[tokio::test]
+async fn a_spare_that_is_allocated_again_is_announced_before_and_after() {
+    let note = "pool blue has preAllocateIP, so floe allocates another address for it";
+    let refilled = || outcome("10.0.70.3", true, "Released", &format!("released; {note}"));
+    let stage = Stage::secure(vec![
+        answer(true, &[refilled()]),
+        answer(false, &[refilled()]),
+    ]);
+    let ips = ["10.0.70.3"];
+    let typed = Some("y\n");
+    let (out, err, result) = release_it(&inhabited(), &stage, typed, &ips, (false, false)).await;
+    result.unwrap();
+    assert_eq!(out, "floatingip.galaxy.k8s.io/10.0.70.3 released\n");
+    assert_eq!(
+        err,
+        format!(
+            "Others can get these addresses when they are released:\n  \
+             10.0.70.3  pool/blue (Spare); {note}\n\
+             Go on? [y/N] warning: 10.0.70.3: {note}\n"
+        )
+    );
+}
+
+#[tokio::test]
 async fn without_a_yes_nothing_is_done() {
     for (typed, reason) in [(Some("n\n"), "Declined"), (None, "ConfirmationNeeded")] {
         let stage = Stage::secure(vec![answer(true, &[released("10.0.70.3")])]);

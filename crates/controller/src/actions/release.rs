@@ -10,8 +10,9 @@ use std::{
 use floe_core::{
     addr::canonical,
     ipam::{
-        key::{HolderKey, KeyParts},
+        key::{HolderKey, KeyParts, PoolName},
         ledger::Record,
+        preallocate,
         slot::Departure,
     },
     vip::VipId,
@@ -42,6 +43,8 @@ pub struct Wish {
 pub enum Freed {
     /// Its record was deleted.
     Released,
+    /// Its record was deleted, and the preallocator takes another address for its pool.
+    Refilled,
     /// It had no record.
     AlreadyFree,
     /// It had no record, and is not in the configuration either.
@@ -115,7 +118,7 @@ impl Freed {
     /// The stable word for answers.
     pub fn reason(self) -> &'static str {
         match self {
-            Self::Released => "Released",
+            Self::Released | Self::Refilled => "Released",
             Self::AlreadyFree => "AlreadyFree",
             Self::NotConfigured => "NotConfigured",
         }
@@ -126,6 +129,10 @@ impl fmt::Display for Freed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(match self {
             Self::Released => "released",
+            Self::Refilled => {
+                "released; its pool has preAllocateIP, so floe allocates another address for the \
+                 pool at once: reduce its size if it has too many"
+            }
             Self::AlreadyFree => "it was free already",
             Self::NotConfigured => "it has no record and is in no range of the configuration",
         })
@@ -240,8 +247,13 @@ impl Actions {
             return Err(WriteError::Conflict { ip: record.ip }.into());
         }
         self.nobody_runs(&record, pod, shown_by).await?;
+        let freed = if self.is_refilled(&record) {
+            Freed::Refilled
+        } else {
+            Freed::Released
+        };
         if dry_run {
-            return Ok(Freed::Released);
+            return Ok(freed);
         }
         if !record.node.is_empty() {
             let unassigned = self.cloud.unassign(&record.node, record.ip).await;
@@ -255,7 +267,22 @@ impl Actions {
         let Record { ip, key, node, .. } = &record;
         info!(%ip, %key, node, reason = BY_HAND, "address was released by hand");
         self.metrics.reclaimed("freed", BY_HAND);
-        Ok(Freed::Released)
+        Ok(freed)
+    }
+
+    /// Whether the pool of a record lacks an address without it, and asks for one ahead of
+    /// its pods.
+    fn is_refilled(&self, record: &Record) -> bool {
+        let Some(pool) = record.key.parts().and_then(|parts| parts.pool) else {
+            return false;
+        };
+        let Ok(pool) = PoolName::new(pool) else {
+            return false;
+        };
+        self.store.change(|books| {
+            let declared = books.declared(&pool);
+            books.try_out(|ledger| preallocate::is_missed(ledger, &pool, &declared, record.ip))
+        })
     }
 
     /// The record to delete, or why there is nothing to do.

@@ -6,7 +6,7 @@ use floe_core::ipam::{
     key::PoolName,
     ledger::Promise,
     policy::ReleasePolicy,
-    preallocate::{Declared, Order, next, spare_key},
+    preallocate::{Order, next, spare_key},
 };
 use jiff::SignedDuration;
 use tracing::{debug, info};
@@ -14,7 +14,7 @@ use tracing::{debug, info};
 use crate::{
     clock,
     records::{Holding, Records, WriteError},
-    store::{Books, EVERYWHERE, Store},
+    store::Store,
     turns::Turns,
 };
 
@@ -89,7 +89,7 @@ impl Filler {
             if !books.serves() {
                 return None;
             }
-            let order = next(books.ledger(), name, &declared(books, name));
+            let order = next(books.ledger(), name, &books.declared(name));
             if let Order::Take(ip) = order {
                 let promise = Promise {
                     group: key.clone(),
@@ -126,16 +126,4 @@ impl Drop for Aside<'_> {
     fn drop(&mut self) {
         self.store.change(|books| books.promise(&self.id, None));
     }
-}
-
-/// What all Pools of a name say.
-fn declared(books: &Books, name: &PoolName) -> Vec<Declared> {
-    let of_name = books.pools().iter();
-    let of_name = of_name.filter(|((_, it), _)| it == name.as_str());
-    let declared = of_name.map(|((namespace, _), pool)| Declared {
-        namespace: (namespace != EVERYWHERE).then(|| namespace.clone()),
-        size: usize::try_from(pool.limit()).unwrap_or(usize::MAX),
-        ahead: pool.pre_allocate_ip,
-    });
-    declared.collect()
 }

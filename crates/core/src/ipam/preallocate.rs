@@ -68,6 +68,17 @@ pub fn next(ledger: &Ledger, pool: &PoolName, sizes: &[Declared]) -> Order {
     ip.map_or(Order::Short { missing }, Order::Take)
 }
 
+/// Whether a pool would lack an address if this one were free, so that another is taken for
+/// it at once. The ledger is the same before and after.
+pub fn is_missed(ledger: &mut Ledger, pool: &PoolName, sizes: &[Declared], ip: IpAddr) -> bool {
+    let Some(record) = ledger.forget(ip) else {
+        return false;
+    };
+    let is_missed = missing(ledger, &spare_key(pool), sizes) > 0;
+    ledger.observe(record);
+    is_missed
+}
+
 fn missing(ledger: &Ledger, key: &HolderKey, sizes: &[Declared]) -> usize {
     let spares = ledger
         .held_by(key)

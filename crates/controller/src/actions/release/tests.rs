@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     claims::scene::PODS,
-    reclaim::scene::{FIPS, Scene, finish, fip, numbered, running, until},
+    reclaim::scene::{FIPS, POOLS, Scene, finish, fip, numbered, running, until},
 };
 
 const IP: &str = "10.0.70.2";
@@ -356,4 +356,41 @@ async fn many_are_released_at_a_time_and_told_in_their_order() {
         })
         .collect();
     assert_eq!(reasons(&scene, &wishes).await, wanted);
+}
+
+/// Somebody who releases a spare of such a pool finds another one a second later.
+#[tokio::test(start_paused = true)]
+async fn a_spare_that_its_pool_replaces_is_reported_as_such() {
+    let pool = |size: u32, ahead: bool| {
+        json!({
+            "apiVersion": "galaxy.k8s.io/v1alpha1", "kind": "Pool",
+            "metadata": { "name": "p", "namespace": "kube-system" },
+            "size": size, "preAllocateIP": ahead,
+        })
+    };
+    for (size, ahead, expected) in [
+        (2, true, Freed::Refilled),
+        // It has more than it asks for.
+        (1, true, Freed::Released),
+        (2, false, Freed::Released),
+    ] {
+        let scene = Scene::start(|server| {
+            server.put(POOLS, pool(size, ahead));
+            server.put(FIPS, fip(IP, "pool__p_", 2, ""));
+            server.put(FIPS, fip("10.0.70.3", "pool__p_", 2, ""));
+        })
+        .await;
+        until("the pool is known", || {
+            scene.store.read(|books| !books.pools().is_empty())
+        })
+        .await;
+        let wishes = [wish(IP, None)];
+        for dry_run in [true, false] {
+            let result = scene.actions().release(&wishes, dry_run).await.remove(0);
+            let freed = result.unwrap();
+            assert_eq!(freed, expected, "{size} {ahead}");
+            assert_eq!(freed.reason(), "Released");
+        }
+        assert_eq!(scene.held(IP), "");
+    }
 }

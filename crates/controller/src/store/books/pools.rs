@@ -1,6 +1,7 @@
 //! How pools are entered in the books.
 
 use floe_api::galaxy::Pool;
+use floe_core::ipam::{key::PoolName, preallocate::Declared};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
 use tracing::warn;
@@ -38,6 +39,18 @@ impl Books {
                 }
             }
         }
+    }
+
+    /// What all Pools of a name say together, in whichever namespaces they are.
+    pub fn declared(&self, name: &PoolName) -> Vec<Declared> {
+        let of_name = self.pools.iter();
+        let of_name = of_name.filter(|((_, it), _)| it == name.as_str());
+        let declared = of_name.map(|((namespace, _), pool)| Declared {
+            namespace: (namespace != EVERYWHERE).then(|| namespace.clone()),
+            size: usize::try_from(pool.limit()).unwrap_or(usize::MAX),
+            ahead: pool.pre_allocate_ip,
+        });
+        declared.collect()
     }
 
     /// The watch says that a pool was deleted.
