@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use self::duration::duration;
 pub use self::{
     api::{Account, ApiAccess},
-    ip::{Ip, IpList, Release, Reserve, Selection},
+    ip::{Ip, IpList, Release, Reserve, Selection, Unreserve},
     nodepool::{NodePool, NodePoolList},
     output::{Format, Listing, Output},
     pool::Pool,

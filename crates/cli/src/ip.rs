@@ -28,9 +28,7 @@ pub async fn run(
         args::Ip::Show { ips, output } => show::run(cluster, console, ips, *output).await,
         args::Ip::Release(release) => release::run(cluster, console, release).await,
         args::Ip::Reserve(reserve) => reserve::run(cluster, console, reserve).await,
-        args::Ip::Unreserve { ips, consent } => {
-            unreserve::run(cluster, console, ips, consent.yes).await
-        }
+        args::Ip::Unreserve(unreserve) => unreserve::run(cluster, console, unreserve).await,
     }
 }
 

@@ -25,14 +25,21 @@ pub enum Ip {
     /// Reserve addresses, so that no pod gets them
     Reserve(Reserve),
     /// End reservations, so that pods can get the addresses
-    Unreserve {
-        /// Addresses, ranges a~b or networks a/n; at most 256 addresses
-        #[arg(required = true, value_name = "IP")]
-        ips: Vec<String>,
-        /// Do not ask before
-        #[command(flatten)]
-        consent: Consent,
-    },
+    Unreserve(Unreserve),
+}
+
+/// Which reservations to end.
+#[derive(Debug, ClapArgs)]
+pub struct Unreserve {
+    /// Addresses, ranges a~b or networks a/n; at most 256 addresses
+    #[arg(required = true, value_name = "IP")]
+    pub ips: Vec<String>,
+    /// Do not ask before.
+    #[command(flatten)]
+    pub consent: Consent,
+    /// How to reach the controller.
+    #[command(flatten)]
+    pub api: ApiAccess,
 }
 
 /// Which addresses to reserve.

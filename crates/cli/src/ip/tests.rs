@@ -309,10 +309,11 @@ async fn a_reservation_outside_of_all_ranges_is_made_with_a_warning() {
 }
 
 fn unreserve(ips: &[&str], yes: bool) -> args::Ip {
-    args::Ip::Unreserve {
+    args::Ip::Unreserve(args::Unreserve {
         ips: texts(ips),
         consent: args::Consent { yes },
-    }
+        api: fixture::api(),
+    })
 }
 
 #[tokio::test]

@@ -1,7 +1,12 @@
 //! `kubectl floe ip unreserve`.
+//!
+//! The records are deleted with the permissions of the user, which needs no controller: the
+//! deletion is bound to the version that was shown. With `--as-service-account` the controller
+//! deletes them, with the permissions of that account.
 
 use std::net::IpAddr;
 
+use floe_api::rest::v2::{Outcome, ReservedAnswer, Unreservation};
 use floe_core::{addr::name, ipam::state::State};
 use kube::{
     ResourceExt as _,
@@ -10,10 +15,12 @@ use kube::{
 
 use super::KIND;
 use crate::{
+    args::Unreserve,
     cluster::{Access, Cluster, find},
     console::Console,
     failure::Failure,
     record::Record,
+    remote::{self, Connect, Remote, forward::Forward},
     render::harmless,
 };
 
@@ -21,13 +28,27 @@ use crate::{
 pub async fn run(
     cluster: &Cluster,
     console: &mut Console,
-    ips: &[String],
+    args: &Unreserve,
+) -> Result<(), Failure> {
+    let ips = super::expand(&args.ips)?;
+    let mut remote: Option<Remote<Forward<'_>>> = match args.api.as_service_account {
+        Some(_) => Some(remote::find(cluster, &args.api).await?),
+        None => None,
+    };
+    unreserve(cluster, console, remote.as_mut(), &ips, args.consent.yes).await
+}
+
+/// Ends reservations: by the controller if there is a way to it, else directly.
+async fn unreserve<C: Connect>(
+    cluster: &Cluster,
+    console: &mut Console,
+    remote: Option<&mut Remote<C>>,
+    ips: &[IpAddr],
     yes: bool,
 ) -> Result<(), Failure> {
-    let ips = super::expand(ips)?;
     let mut reservations = Vec::new();
     let mut failed = 0;
-    for &ip in &ips {
+    for &ip in ips {
         match look(cluster, ip).await? {
             Ok(Some(record)) => reservations.push((ip, record)),
             Ok(None) => console.done(&format!("{KIND}/{} is free already", name::name(ip)))?,
@@ -39,20 +60,67 @@ pub async fn run(
     }
     if !reservations.is_empty() {
         console.confirm(&question(&reservations), yes)?;
-    }
-    for (ip, record) in reservations {
-        if free(cluster, &record).await? {
-            console.done(&format!("{KIND}/{} unreserved", name::name(ip)))?;
-        } else {
-            failed += 1;
-            console.error(&Failure::Conflict(format!("the record of {ip}")).to_string());
-        }
+        failed += match remote {
+            Some(remote) => ask(console, remote, &reservations).await?,
+            None => delete(cluster, console, &reservations).await?,
+        };
     }
     if failed == 0 {
         return Ok(());
     }
     let total = ips.len();
     Err(Failure::Some { failed, total })
+}
+
+/// Has the controller end reservations; how many it did not.
+async fn ask<C: Connect>(
+    console: &mut Console,
+    remote: &mut Remote<C>,
+    reservations: &[(IpAddr, Record)],
+) -> Result<usize, Failure> {
+    let wanted = Unreservation {
+        ips: reservations.iter().map(|(ip, _)| ip.to_string()).collect(),
+        dry_run: false,
+    };
+    let answer: ReservedAnswer = remote.post(console, "/v2/ips/unreserve", &wanted).await?;
+    if answer.results.len() != reservations.len() || answer.dry_run {
+        return Err(Failure::other_answer());
+    }
+    let mut failed = 0;
+    for ((ip, _), outcome) in reservations.iter().zip(answer.results) {
+        let Outcome {
+            done,
+            reason,
+            message,
+            ..
+        } = outcome;
+        if done {
+            console.done(&format!("{KIND}/{} unreserved", name::name(*ip)))?;
+        } else {
+            failed += 1;
+            let message = harmless(&message);
+            console.error(&format!("{ip} is still reserved: {message} ({reason})"));
+        }
+    }
+    Ok(failed)
+}
+
+/// Deletes reservations; how many were not as they were shown.
+async fn delete(
+    cluster: &Cluster,
+    console: &mut Console,
+    reservations: &[(IpAddr, Record)],
+) -> Result<usize, Failure> {
+    let mut failed = 0;
+    for (ip, record) in reservations {
+        if free(cluster, record).await? {
+            console.done(&format!("{KIND}/{} unreserved", name::name(*ip)))?;
+        } else {
+            failed += 1;
+            console.error(&Failure::Conflict(format!("the record of {ip}")).to_string());
+        }
+    }
+    Ok(failed)
 }
 
 /// The reservation of an address, none if nobody has it, or why it is not to be touched.
@@ -111,3 +179,6 @@ async fn free(cluster: &Cluster, record: &Record) -> Result<bool, Failure> {
         Err(error) => Err(cluster.failure(&error, Access::records("delete"))),
     }
 }
+
+#[cfg(test)]
+mod tests;
