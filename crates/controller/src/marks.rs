@@ -1,6 +1,7 @@
-//! The labels of records: those of addresses that are in no entry of the configuration
+//! The labels and annotations of records: those of addresses that are in no entry of the configuration
 //! are marked as such, and those that are bound for a node name it, so that each
-//! node can watch its own. Records that galaxy wrote have neither. Nor do they say which
+//! node can watch its own. The annotations are what `kubectl get` shows. Records that galaxy
+//! wrote, and reservations made with `kubectl apply`, have none of these. Nor do they say which
 //! network their pod was given; the one of the configuration in force is added then.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
@@ -145,7 +146,8 @@ fn wrong<'a>(books: &Books, records: impl Iterator<Item = &'a Record>) -> Vec<(R
         };
         // An address outside has no network that could be told.
         let untold = configured && !outside && books.is_bare(record.ip);
-        if marked != outside || books.is_misplaced(record.ip) || untold {
+        let is_stale = books.is_misplaced(record.ip) || books.is_unshown(record.ip);
+        if marked != outside || is_stale || untold {
             wrong.push((record.clone(), outside));
         }
     }

@@ -152,3 +152,32 @@ async fn a_record_of_a_pod_gets_the_network_that_it_lacks() {
     pass(120).await;
     assert_eq!(writes(), before);
 }
+
+/// `kubectl get fip` shows address and state from annotations, which neither an administrator
+/// nor galaxy writes.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_made_with_kubectl_gets_its_columns() {
+    let scene = Scene::start(|_| ()).await;
+    tokio::spawn(scene.marker().run(scene.stop.clone()));
+    let mut applied = fip("10.0.70.5", "pool__reserved-for-node_", 2, "");
+    applied["metadata"]["labels"] = json!({ "reserved": "this-is-not-for-pods" });
+    applied["spec"]["attribute"] = json!("");
+    scene.server.put(FIPS, applied);
+    let notes =
+        |ip: &str| scene.server.object(FIPS, ip).unwrap()["metadata"]["annotations"].clone();
+    let wanted = json!({ "floe.dev/address": "10.0.70.5", "floe.dev/state": "Reserved" });
+    until("the columns are filled", || notes("10.0.70.5") == wanted).await;
+
+    // It is no longer a reservation.
+    let mut object = scene.server.object(FIPS, "10.0.70.5").unwrap();
+    object["metadata"]["labels"] = json!({});
+    scene.server.put(FIPS, object);
+    until("the state follows", || {
+        notes("10.0.70.5")["floe.dev/state"] == "Spare"
+    })
+    .await;
+    let writes = || scene.server.count(&Method::PATCH, FIPS);
+    let before = writes();
+    pass(2 * PACE.as_secs()).await;
+    assert_eq!(writes(), before, "what is true is not written again");
+}

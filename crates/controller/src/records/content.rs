@@ -130,11 +130,17 @@ pub(super) fn mark(
         labels::OUTSIDE_CONFIGURATION: outside.then_some(OUTSIDE),
         labels::NODE: labels::node_label(&seen.node),
     });
-    let mut metadata = json!({ "resourceVersion": version, "labels": labels });
+    let mut annotations = json!({
+        labels::ADDRESS: seen.ip.to_canonical().to_string(),
+        labels::STATE: State::of(seen).text(),
+        labels::NODE: (!seen.node.is_empty()).then_some(&seen.node),
+    });
     if let Some(given) = given(network, &seen.uid) {
-        metadata["annotations"] = json!({ labels::NETWORK: given.value() });
+        annotations[labels::NETWORK] = json!(given.value());
     }
-    json!({ "metadata": metadata })
+    json!({ "metadata": {
+        "resourceVersion": version, "labels": labels, "annotations": annotations,
+    } })
 }
 
 /// Whether the labels of an object are true, and the network is told that was not.
@@ -144,7 +150,15 @@ pub(super) fn is_marked(
     outside: bool,
     network: Option<Network<'_>>,
 ) -> bool {
+    let annotations = object.metadata.annotations.as_ref();
+    let note = |name| {
+        annotations
+            .and_then(|all| all.get(name))
+            .map(String::as_str)
+    };
     object.is_outside_configuration() == outside
+        && note(labels::ADDRESS) == Some(seen.ip.to_canonical().to_string().as_str())
+        && note(labels::STATE) == Some(State::of(seen).text())
         && object.node_label() == labels::node_label(&seen.node).as_deref()
         && tells(object, network, &seen.uid)
 }

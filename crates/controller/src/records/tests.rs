@@ -410,12 +410,14 @@ async fn versions_need_not_be_numbers() {
 }
 
 #[tokio::test]
-async fn a_mark_adds_the_network_that_is_missing_and_changes_nothing_else() {
+async fn a_mark_adds_columns_and_network_that_are_missing_and_changes_nothing_else() {
     let case = Case::new();
     let seen = case.held("10.0.70.5");
     let mut want = case.object("10.0.70.5").unwrap();
     want["metadata"]["annotations"][labels::NETWORK] =
         json!(r#"{"ip":"10.0.70.5/24","vlan":0,"gateway":"10.0.70.1","uid":"u0"}"#);
+    want["metadata"]["annotations"][labels::ADDRESS] = json!("10.0.70.5");
+    want["metadata"]["annotations"][labels::STATE] = json!("Bound");
     case.records.mark(&seen, false).await.unwrap();
     let object = case.object("10.0.70.5").unwrap();
     want["metadata"]["labels"] = json!({ "team": "a", labels::NODE: "n0" });

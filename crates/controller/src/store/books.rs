@@ -12,7 +12,10 @@ use floe_api::{
 use floe_core::{
     addr::name,
     config::{AddressConfig, Change},
-    ipam::ledger::{Ledger, Promise, Record},
+    ipam::{
+        ledger::{Ledger, Promise, Record},
+        state::State,
+    },
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -49,6 +52,8 @@ pub struct Books {
     misplaced: BTreeSet<IpAddr>,
     /// Records of pods that do not say which network the pod was given.
     bare: BTreeSet<IpAddr>,
+    /// Records whose annotations for `kubectl get` are missing or say something else.
+    unshown: BTreeSet<IpAddr>,
     /// Records whose addresses the cloud has still to bring to their nodes.
     assigning: BTreeSet<IpAddr>,
     tally: Tally,
@@ -101,6 +106,7 @@ impl Books {
             marked: BTreeSet::new(),
             misplaced: BTreeSet::new(),
             bare: BTreeSet::new(),
+            unshown: BTreeSet::new(),
             assigning: BTreeSet::new(),
             tally: Tally::default(),
             pools: BTreeMap::new(),
@@ -144,6 +150,12 @@ impl Books {
     /// cannot be set up.
     pub fn is_bare(&self, ip: IpAddr) -> bool {
         self.bare.contains(&ip)
+    }
+
+    /// Whether the annotations that `kubectl get` shows are missing or say something else than
+    /// the record: galaxy writes none, and a reservation made with `kubectl apply` has none.
+    pub fn is_unshown(&self, ip: IpAddr) -> bool {
+        self.unshown.contains(&ip)
     }
 
     /// Whether the cloud has still to bring an address to the node of its pod.
@@ -249,6 +261,20 @@ impl Books {
             self.misplaced.insert(ip);
         }
         let annotations = metadata.annotations.as_ref();
+        let note = |name| {
+            annotations
+                .and_then(|all| all.get(name))
+                .map(String::as_str)
+        };
+        let address = ip.to_canonical().to_string();
+        let is_shown = note(labels::ADDRESS) == Some(address.as_str())
+            && note(labels::STATE) == Some(State::of(&record).text());
+        // Of one that cannot be read nobody knows the state.
+        if is_shown || matches!(object, Seen::Part { .. }) {
+            self.unshown.remove(&ip);
+        } else {
+            self.unshown.insert(ip);
+        }
         let network = annotations.and_then(|all| all.get(labels::NETWORK));
         let given = network.and_then(|value| Given::parse(value));
         let given = given.filter(|it| it.uid == record.uid);
@@ -364,6 +390,7 @@ impl Books {
         self.marked.remove(&ip);
         self.misplaced.remove(&ip);
         self.bare.remove(&ip);
+        self.unshown.remove(&ip);
         self.assigning.remove(&ip);
         if let Some(record) = self.ledger.forget(ip) {
             self.named.remove(&record.key, ip);
