@@ -161,7 +161,7 @@ impl Entry {
             // An empty list is left out, as everybody does who writes the whole.
             let some = (!self.addresses.is_empty()).then_some(&self.addresses);
             patch["addresses"] = json!(some);
-            let summary = virtualip::Summary::of(&self.addresses, &[]);
+            let summary = virtualip::Summary::of(&vip.spec, &self.addresses, &[]);
             patch["summary"] = json!({ "addresses": summary.addresses });
         }
         if status.holder != self.holder {

@@ -151,7 +151,8 @@ pub struct VirtualIPStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Summary {
-    /// The granted addresses with a comma between them.
+    /// The granted addresses with a comma between them; while none is granted, the addresses
+    /// or ranges that the object asks for.
     pub addresses: String,
     /// How many candidates there are.
     pub candidates: i64,
@@ -226,12 +227,18 @@ pub struct Move {
 }
 
 impl Summary {
-    /// The summary of these lists.
-    pub fn of(addresses: &[IpAddr], candidates: &[CandidateStatus]) -> Self {
+    /// The summary of these lists, for an object with this specification.
+    pub fn of(spec: &VirtualIPSpec, addresses: &[IpAddr], candidates: &[CandidateStatus]) -> Self {
         let electable = candidates.iter().filter(|it| !it.is_standby());
-        let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        let granted: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        let shown = if granted.is_empty() {
+            let asked = spec.addresses.iter().chain(&spec.ranges);
+            asked.cloned().collect()
+        } else {
+            granted
+        };
         Self {
-            addresses: addresses.join(","),
+            addresses: shown.join(","),
             candidates: i64::try_from(electable.count()).unwrap_or(i64::MAX),
         }
     }

@@ -80,7 +80,7 @@ pub fn patch(
     if status.candidates != wanted.candidates {
         patch["candidates"] = list(&wanted.candidates);
     }
-    let summary = Summary::of(&wanted.addresses, &wanted.candidates);
+    let summary = Summary::of(&shown.spec, &wanted.addresses, &wanted.candidates);
     if status.summary != summary {
         patch["summary"] = json!(summary);
     }

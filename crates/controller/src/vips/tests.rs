@@ -53,6 +53,9 @@ async fn nothing_is_written_while_nothing_changes() {
     scene
         .until(|it| it.accepted("shop", "10.9.9.9") == "False AddressNotShared")
         .await;
+    // `kubectl get vip` shows what was refused.
+    let summary = json!({ "addresses": "10.9.9.9", "candidates": 0 });
+    assert_eq!(scene.vip("10.9.9.9")["status"]["summary"], summary);
     pass(5).await;
     let writes = || {
         let calls = scene.server.state().calls.clone();

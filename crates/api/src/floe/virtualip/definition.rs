@@ -48,7 +48,7 @@ pub fn definition() -> CustomResourceDefinition {
         scope: "Namespaced",
         columns: vec![
             column::text("Address", ".status.summary.addresses")
-                .tells("The addresses that are granted"),
+                .tells("The addresses that are granted; while none is, those that are asked for"),
             column::text("Holder", ".status.holder.pod").tells("The pod that has them"),
             column::text("Node", ".status.holder.node").tells("The node of that pod"),
             column::date("Since", ".status.holder.since").tells("Since when it has them"),
@@ -56,11 +56,10 @@ pub fn definition() -> CustomResourceDefinition {
                 .tells("How many pods could have them"),
             column::integer("Moves", ".status.moves").tells("How often they have moved"),
             column::text("Reason", ".status.lastMove.reason").tells("Why they moved last"),
+            column::text("Status", &accepted("reason"))
+                .tells("Granted, or the reason why not all addresses are granted"),
             column::text("Accepted", &accepted("status"))
                 .tells("Whether the addresses are granted")
-                .only_wide(),
-            column::text("Why", &accepted("reason"))
-                .tells("Why they are granted or not")
                 .only_wide(),
             column::text(
                 "Serving",
@@ -298,7 +297,10 @@ fn summary() -> JSONSchemaProps {
     schema::object(
         "What kubectl get shows of the lists.",
         [
-            ("addresses", schema::text("The granted addresses.")),
+            (
+                "addresses",
+                schema::text("The granted addresses; while none is granted, what is asked for."),
+            ),
             (
                 "candidates",
                 schema::integer("How many candidates there are."),

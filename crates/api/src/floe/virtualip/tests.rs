@@ -65,7 +65,7 @@ fn example() -> VirtualIP {
             },
         },
         status: Some(VirtualIPStatus {
-            summary: Summary::of(&addresses, &candidates),
+            summary: Summary::of(&VirtualIPSpec::default(), &addresses, &candidates),
             addresses,
             holder: Some(holding("web-0")),
             successor: Some(holding("web-1")),
@@ -261,7 +261,19 @@ fn the_summary_counts_and_joins() {
     let summary = example().status.unwrap().summary;
     assert_eq!(summary.addresses, "10.0.0.1,fd00::1");
     assert_eq!(summary.candidates, 1);
-    assert_eq!(Summary::of(&[], &[]), Summary::default());
+    let mut spec = VirtualIPSpec {
+        addresses: vec!["10.0.0.9".into(), "fd00::9".into()],
+        ..VirtualIPSpec::default()
+    };
+    let refused = |spec: &VirtualIPSpec| Summary::of(spec, &[], &[]).addresses;
+    assert_eq!(refused(&spec), "10.0.0.9,fd00::9");
+    spec.addresses.clear();
+    spec.ranges = vec!["10.0.0.2~10.0.0.9".into()];
+    assert_eq!(refused(&spec), "10.0.0.2~10.0.0.9");
+    assert_eq!(
+        Summary::of(&VirtualIPSpec::default(), &[], &[]),
+        Summary::default()
+    );
 }
 
 #[test]
@@ -300,8 +312,9 @@ fn the_definition_has_its_names_columns_and_a_status_of_its_own() {
             "Candidates",
             "Moves",
             "Reason",
+            "Status",
             "Age"
         ]
     );
-    assert_eq!(wide, ["Accepted", "Why", "Serving", "Reachable", "Mode"]);
+    assert_eq!(wide, ["Accepted", "Serving", "Reachable", "Mode"]);
 }
