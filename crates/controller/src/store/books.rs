@@ -261,15 +261,15 @@ impl Books {
             self.misplaced.insert(ip);
         }
         let annotations = metadata.annotations.as_ref();
-        let note = |name| {
+        let annotation = |name| {
             annotations
                 .and_then(|all| all.get(name))
                 .map(String::as_str)
         };
         let address = ip.to_canonical().to_string();
-        let is_shown = note(labels::ADDRESS) == Some(address.as_str())
-            && note(labels::STATE) == Some(State::of(&record).text());
-        // Of one that cannot be read nobody knows the state.
+        let is_shown = annotation(labels::ADDRESS) == Some(address.as_str())
+            && annotation(labels::STATE) == Some(State::of(&record).text());
+        // The state of a record that cannot be read is unknown.
         if is_shown || matches!(object, Seen::Part { .. }) {
             self.unshown.remove(&ip);
         } else {

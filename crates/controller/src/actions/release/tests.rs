@@ -358,7 +358,7 @@ async fn many_are_released_at_a_time_and_told_in_their_order() {
     assert_eq!(reasons(&scene, &wishes).await, wanted);
 }
 
-/// Somebody who releases a spare of such a pool finds another one a second later.
+/// A user who releases a spare of such a pool finds another one a second later.
 #[tokio::test(start_paused = true)]
 async fn a_spare_that_its_pool_replaces_is_reported_as_such() {
     let pool = |size: u32, ahead: bool| {

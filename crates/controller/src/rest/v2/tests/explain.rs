@@ -204,7 +204,7 @@ async fn a_pod_above_the_limit_is_refused_and_nothing_is_promised() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_update_is_held_up_is_told_why() {
+async fn the_explanation_of_a_pod_says_why_its_update_is_held_up() {
     let scene = world().await;
     let api = Api::of(&scene);
     scene.server.put(PODS, pod("waits"));
