@@ -114,6 +114,27 @@ async fn a_refusal_of_the_whole_pod_is_said_on_every_node() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_another_replica_has_bound_counts_once() {
+    let scene = Scene::start().await;
+    scene.deployment(2).await;
+    let first = scene.web("web-2-a", 2).await;
+    let second = scene.web("web-2-b", 2).await;
+    filter(&scene, &first, &["n1", "n2"]).await;
+    assert!(scene.promised(&first));
+    // The leader of before, or this one in the moment before its own write is answered: the
+    // record comes by the watch, while a place is still set aside for its pod.
+    scene.hold("10.0.70.2", "dp_ns_web_web-2-a", "uid-web-2-a");
+    let answer = filter(&scene, &second, &["n1", "n2"]).await;
+    assert_eq!(answer["nodenames"], json!(["n1", "n2"]), "{answer}");
+
+    // There is no room for a third one all the same.
+    let third = scene.web("web-2-c", 2).await;
+    let answer = filter(&scene, &third, &["n1"]).await;
+    let text = "deployment web has allocated 2 ips with replicas of 2, wait for releasing";
+    assert_eq!(answer["failedAndUnresolvableNodes"]["n1"], text);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_older_revision_does_not_take_what_a_newer_one_waits_for() {
     let scene = Scene::start().await;
     scene.deployment(1).await;

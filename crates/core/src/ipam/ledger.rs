@@ -51,11 +51,22 @@ pub struct Ledger {
     groups: Groups,
     /// Per entry: configured, without a record and promised to nobody.
     free: Vec<Free>,
-    /// By the uid of the pod.
+    /// By the uid of the pod. The places are those that the pod does not hold yet.
     promises: BTreeMap<String, Promise>,
+    /// How far each promise is carried out, by the uid of the pod.
+    progress: BTreeMap<String, Progress>,
     /// To whom an address is promised.
     promised: BTreeMap<IpAddr, String>,
     lapses: BTreeSet<(Timestamp, String)>,
+}
+
+/// How far a promise is carried out.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// The places that were promised.
+    places: usize,
+    /// How many records the pod got since, less those of them that went.
+    gained: usize,
 }
 
 impl Ledger {
@@ -68,6 +79,7 @@ impl Ledger {
             groups: Groups::default(),
             free: Vec::new(),
             promises: BTreeMap::new(),
+            progress: BTreeMap::new(),
             promised: BTreeMap::new(),
             lapses: BTreeSet::new(),
         };
@@ -99,13 +111,23 @@ impl Ledger {
     /// Enters what the store says about an address.
     pub fn observe(&mut self, mut record: Record) {
         record.ip = canonical(record.ip);
-        let (ip, key) = (record.ip, record.key.clone());
+        let (ip, key, uid) = (record.ip, record.key.clone(), record.uid.clone());
         let spare = self.rank_of_spare(&record);
         match self.records.insert(ip, record) {
-            Some(old) => self.unindex(&old),
-            None => self.take_from_free(ip),
+            Some(old) => {
+                self.unindex(&old);
+                self.index(&key, ip, spare);
+                if (&old.key, &old.uid) != (&key, &uid) {
+                    self.carry_out(&old.key, &old.uid, -1);
+                    self.carry_out(&key, &uid, 1);
+                }
+            }
+            None => {
+                self.take_from_free(ip);
+                self.index(&key, ip, spare);
+                self.carry_out(&key, &uid, 1);
+            }
         }
-        self.index(&key, ip, spare);
         #[cfg(test)]
         self.check_invariants();
     }
@@ -114,6 +136,7 @@ impl Ledger {
     pub fn forget(&mut self, ip: IpAddr) -> Option<Record> {
         let old = self.records.remove(&canonical(ip))?;
         self.unindex(&old);
+        self.carry_out(&old.key, &old.uid, -1);
         self.return_to_free(old.ip);
         #[cfg(test)]
         self.check_invariants();
@@ -218,8 +241,9 @@ impl Ledger {
     /// Sets places and addresses aside for a pod, instead of what was set aside
     /// for it before. An address that is promised to another pod stays with it.
     ///
-    /// Whoever carries the promise out [withdraws](Ledger::withdraw) it in the same
-    /// step in which the last record is [entered](Ledger::observe).
+    /// A record of the pod that is [entered](Ledger::observe) afterwards takes one of the places,
+    /// whichever process has written it, so that no address counts twice. The bind that carries
+    /// the promise out [withdraws](Ledger::withdraw) it in the step that enters the last record.
     pub fn promise(&mut self, uid: &str, mut promise: Promise) {
         self.withdraw(uid);
         promise
@@ -232,6 +256,11 @@ impl Ledger {
         }
         self.group_mut(promise.group.as_str(), |group| group.add_promise(&promise));
         self.lapses.insert((promise.until, uid.to_owned()));
+        let progress = Progress {
+            places: promise.places,
+            gained: 0,
+        };
+        self.progress.insert(uid.to_owned(), progress);
         self.promises.insert(uid.to_owned(), promise);
         #[cfg(test)]
         self.check_invariants();
@@ -256,6 +285,7 @@ impl Ledger {
     /// Takes a promise back; what it set aside is there for others again.
     pub fn withdraw(&mut self, uid: &str) -> Option<Promise> {
         let promise = self.promises.remove(uid)?;
+        self.progress.remove(uid);
         self.lapses.remove(&(promise.until, uid.to_owned()));
         self.group_mut(promise.group.as_str(), |group| {
             group.remove_promise(&promise);
@@ -284,6 +314,35 @@ impl Ledger {
             lapsed.push(uid);
         }
         lapsed
+    }
+
+    /// A pod has one record more or less under this key. Where something is promised to it, that
+    /// is one place less or more that it still has to get.
+    fn carry_out(&mut self, key: &HolderKey, uid: &str, change: isize) {
+        let Some(progress) = self.progress.get_mut(uid) else {
+            return;
+        };
+        let Some(mut promise) = self.promises.get(uid).cloned() else {
+            return;
+        };
+        let counts = Place::of(key).is_some_and(|place| {
+            !place.is_spare
+                && place.group == promise.group.as_str()
+                && place.app_prefix == promise.app_prefix.as_str()
+        });
+        if !counts {
+            return;
+        }
+        // What the pod held before and gives back fills no place, and makes none.
+        progress.gained = progress.gained.saturating_add_signed(change);
+        let gained = progress.gained;
+        let before = promise.clone();
+        promise.places = progress.places.saturating_sub(gained);
+        self.group_mut(before.group.as_str(), |group| {
+            group.remove_promise(&before);
+            group.add_promise(&promise);
+        });
+        self.promises.insert(uid.to_owned(), promise);
     }
 
     fn index(&mut self, key: &HolderKey, ip: IpAddr, spare: Option<(EntryId, SpareRank)>) {

@@ -34,6 +34,7 @@ impl Ledger {
             "one address, two promises: {promised:?}"
         );
         assert_eq!(self.promised, distinct);
+        assert!(self.progress.keys().eq(self.promises.keys()));
         let lapses = self.promises.iter();
         let lapses: BTreeSet<_> = lapses.map(|(uid, it)| (it.until, uid.clone())).collect();
         assert_eq!(self.lapses, lapses);

@@ -44,7 +44,8 @@ pub struct Promise {
     pub namespace: String,
     /// The prefix of the pod's own workload in the group.
     pub app_prefix: HolderKey,
-    /// How many addresses the pod will use beside those that it holds.
+    /// How many addresses the pod will use beside those that it holds. The ledger counts
+    /// down while the pod gets them.
     pub places: usize,
     /// Addresses set aside for the pod, free ones or spares; without any, only
     /// its places count.

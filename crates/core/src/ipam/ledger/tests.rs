@@ -283,6 +283,40 @@ fn a_record_outlives_the_promise_that_led_to_it() {
 }
 
 #[test]
+fn an_address_that_its_pod_has_by_now_is_not_counted_as_promised_as_well() {
+    let held_by = |uid: &str, address: &str| Record {
+        uid: uid.into(),
+        ..record(address, "dp_ns1_a_a-1")
+    };
+    let used = |ledger: &Ledger| {
+        let group = ledger.group(&"dp_ns1_a_".into());
+        group.map_or(0, |it| it.held(Scope::Group) + it.promised(Scope::Group))
+    };
+    let mut ledger = Ledger::new(fixture::t());
+    // It holds one, and gets two more.
+    ledger.observe(held_by("u", "10.49.27.205"));
+    ledger.promise("u", promise("dp_ns1_a_", 2, &["10.49.27.216"], 5));
+    assert_eq!(used(&ledger), 3);
+    // Another process writes the records; that of an earlier one is written again.
+    ledger.observe(held_by("u", "10.49.27.216"));
+    assert_eq!(used(&ledger), 3);
+    ledger.observe(held_by("u", "10.49.27.205"));
+    ledger.observe(held_by("u", "10.49.27.216"));
+    assert_eq!(used(&ledger), 3);
+    ledger.observe(held_by("u", "10.49.27.217"));
+    assert_eq!(used(&ledger), 3);
+    // One goes again: the pod still waits for it.
+    ledger.forget(ip("10.49.27.217"));
+    assert_eq!(used(&ledger), 3);
+    assert_eq!(ledger.promise_to("u").unwrap().places, 1);
+    // Records of others carry nothing out.
+    ledger.observe(held_by("v", "10.49.27.218"));
+    assert_eq!(used(&ledger), 4);
+    ledger.withdraw("u");
+    assert_eq!(used(&ledger), 3);
+}
+
+#[test]
 fn an_ipv6_network_costs_no_more_than_an_address() {
     let text = r#"[{"nodeSubnets":["10.0.0.0/8"],"ips":["fd00::2~fd00::ffff:ffff:ffff:fffe"],
         "subnet":"fd00::/64","gateway":"fd00::1"}]"#;
