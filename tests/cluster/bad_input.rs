@@ -196,6 +196,38 @@ async fn the_extender_believes_no_body_and_survives_every_one() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn only_the_scheduler_may_bind_and_only_where_the_pod_accepts_the_node() -> Result<()> {
+    const JSON: &str = "application/json";
+    let cluster = racks::together().await?;
+    let namespace = TestNamespace::create(&cluster, "callers").await?;
+    let mut wants = racks::pod("wants", &json!({}));
+    wants["spec"]["nodeSelector"] = json!({ "nobody/has-this": "label" });
+    namespace.apply(&wants.to_string())?;
+    let pods = namespace.api::<Pod>();
+    let uid = pods.get("wants").await?.uid().context("it exists")?;
+    let bind = json!({
+        "PodName": "wants", "PodNamespace": namespace.name(), "PodUID": uid, "Node": "fake-1",
+    });
+    let error = |from: &HostRef| {
+        let (status, answer) = ask(from, "/v1/bind", JSON, &bind.to_string())?;
+        assert_eq!(status, "200", "refusals travel in the body");
+        let answer: Value = serde_json::from_str(&answer)?;
+        anyhow::Ok(answer["Error"].as_str().unwrap_or_default().to_owned())
+    };
+    // Several times: each replica may be the one that answers.
+    for _ in 0..4 {
+        let refused = error(&cluster.host("node-1").await?)?;
+        assert!(refused.starts_with("CallerNotAllowed: "), "{refused}");
+        let refused = error(&cluster.host(CONTROL_PLANE).await?)?;
+        assert!(refused.contains("does not accept node fake-1"), "{refused}");
+    }
+    assert_eq!(bound(&namespace, "wants").await?, None);
+    holds(&namespace, 0).await?;
+    Ok(())
+}
+
 async fn bound(namespace: &TestNamespace<'_>, pod: &str) -> Result<Option<String>> {
     let found = namespace.api::<Pod>().get_opt(pod).await?;
     Ok(found.and_then(|pod| pod.spec?.node_name))

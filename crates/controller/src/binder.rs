@@ -109,6 +109,17 @@ pub enum BindError {
         /// What went wrong.
         why: String,
     },
+    /// The pod does not accept the node, which a scheduler would have known.
+    #[error(
+        "pod {pod} does not accept node {node}: its nodeSelector, required node affinity or \
+         tolerations exclude it, or the node is cordoned"
+    )]
+    NodeNotAccepted {
+        /// Namespace and name of the pod.
+        pod: String,
+        /// The node.
+        node: String,
+    },
     /// The pod cannot have what it asks for, there or at all.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -175,6 +186,7 @@ impl BindError {
             Self::Ending { .. } => "PodEnding",
             Self::AlreadyBound { .. } => "PodAlreadyBound",
             Self::NodeUnreadable { .. } => "NodeUnreadable",
+            Self::NodeNotAccepted { .. } => "NodeNotAccepted",
             Self::Refused(refusal) => refusal.reason(),
             Self::Write(error) => error.reason(),
             Self::NotReady => "NotReady",

@@ -32,7 +32,7 @@ pub use self::{
     feed::{Feeds, feed},
     nodes::Node,
     pod::{Assigned, Phase, Pod},
-    slim::PodObject,
+    slim::{NodeObject, PodObject},
     workloads::{Freshness, Unreadable, Workloads},
 };
 use self::{builtin::Builtin, crowd::Crowd, custom::Watches, table::Table};
@@ -185,6 +185,24 @@ impl Cluster {
             }
         }
         (now, later)
+    }
+
+    /// Whether a pod with these needs accepts a node, as far as the cache knows the node;
+    /// `None` for a node that it does not know.
+    pub fn accepts(&self, needs: &Needs, node: &str) -> Option<Accepts> {
+        let known = self.node(node)?;
+        Some(needs.accept(needs::Looks {
+            name: node,
+            labels: &known.looks.labels,
+            taints: &known.looks.taints,
+        }))
+    }
+
+    /// Whether a control-plane node has this address, see
+    /// [`Host`](floe_core::schedule::caller::Host).
+    pub fn is_control_plane(&self, address: IpAddr) -> bool {
+        let nodes = self.node_table();
+        nodes.values().any(|node| node.callers.contains(&address))
     }
 
     /// The names of all nodes, with everything that is known of them.

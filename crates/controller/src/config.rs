@@ -20,12 +20,14 @@ use floe_shell::{
 use jiff::SignedDuration;
 
 mod api;
+mod extender;
 mod flipop;
 mod galaxy;
 mod scheduling;
 mod webhook;
 
 pub use api::{ApiSettings, ApiTls, Auth, Issued};
+pub use extender::ExtenderSettings;
 pub use scheduling::{Scheduling, SchedulingSettings};
 pub use webhook::WebhookSettings;
 
@@ -68,17 +70,6 @@ pub struct FilePath {
     pub path: PathBuf,
     /// Whether somebody has named it; then it must exist.
     pub explicit: bool,
-}
-
-/// How the scheduler is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExtenderSettings {
-    /// Where its calls are taken.
-    pub addr: SocketAddr,
-    /// Where other replicas reach this one, if somebody has told.
-    pub advertise: Option<IpAddr>,
-    /// The files for TLS; `None`: plain HTTP.
-    pub tls: Option<TlsFiles>,
 }
 
 /// PEM files for TLS.
@@ -161,34 +152,8 @@ struct Flags {
     #[arg(long, env = "FLOE_ADVERTISE_ADDRESS", value_name = "ADDR")]
     advertise_address: Option<IpAddr>,
 
-    /// Certificate (PEM, with its chain) to serve the scheduler extender by TLS;
-    /// the same for all replicas. Changed files are taken up within a minute
-    #[arg(
-        long,
-        env = "FLOE_EXTENDER_TLS_CERT_FILE",
-        value_name = "FILE",
-        requires = "extender_tls_key_file"
-    )]
-    extender_tls_cert_file: Option<PathBuf>,
-
-    /// Private key (PEM) of that certificate
-    #[arg(
-        long,
-        env = "FLOE_EXTENDER_TLS_KEY_FILE",
-        value_name = "FILE",
-        requires = "extender_tls_cert_file"
-    )]
-    extender_tls_key_file: Option<PathBuf>,
-
-    /// Certificates (PEM) that sign those of clients. With it, only clients
-    /// with such a certificate are answered, and other replicas
-    #[arg(
-        long,
-        env = "FLOE_EXTENDER_CLIENT_CA_FILE",
-        value_name = "FILE",
-        requires = "extender_tls_cert_file"
-    )]
-    extender_client_ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    extender: extender::ExtenderFlags,
 
     /// Address and port that serve /healthz, /readyz, /version and /metrics
     #[arg(
@@ -298,16 +263,9 @@ impl Flags {
             namespace: self.leader_elect_resource_namespace,
             name: self.leader_elect_resource_name,
         };
-        let files = self.extender_tls_cert_file.zip(self.extender_tls_key_file);
-        let extender = ExtenderSettings {
-            addr: (self.bind, self.port).into(),
-            advertise: self.advertise_address,
-            tls: files.map(|(cert, key)| TlsFiles {
-                cert,
-                key,
-                client_ca: self.extender_client_ca_file,
-            }),
-        };
+        let extender = self
+            .extender
+            .check((self.bind, self.port).into(), self.advertise_address);
         let kubeconfig = self.kubeconfig.filter(|path| !path.is_empty());
         let default_level = if self.flipop.debug {
             "info,floe_controller=debug".to_owned()

@@ -6,11 +6,12 @@
 //! When that is not possible, the scheduler gets an answer of the right form
 //! that tells it to try again.
 //!
-//! Guarantees: a bind that has begun goes on when its caller leaves or its time
+//! Guarantees: only the scheduler, or a replica that it has called, is answered ([`callers`]).
+//! A bind that has begun goes on when its caller leaves or its time
 //! is up, so that nothing is left half done. Every call is answered before a
 //! scheduler with the usual limit of five seconds gives up.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -23,6 +24,7 @@ use floe_api::extender::{
     BindAnswer, BindRequest, FilterAnswer, HostScore, Offer, PreemptAnswer, PreemptRequest,
 };
 use floe_shell::stop::Stop;
+use jiff::Timestamp;
 use tokio::{net::TcpListener, sync::watch, time::Instant};
 use tracing::debug;
 
@@ -33,17 +35,20 @@ use crate::{
     store::Warmth,
     transport::{
         FORWARDED,
-        serve::{Limits, serve},
+        serve::{Limits, PeerAddress, serve},
         tls::Secrets,
     },
 };
 
 mod call;
+pub mod callers;
 mod entry;
 mod excuse;
 mod forward;
+mod proof;
 
 use call::Call;
+use callers::{Accepted, Callers, NotAllowed};
 use entry::Entry;
 use excuse::Excuse;
 use forward::Forwarder;
@@ -57,6 +62,8 @@ pub struct Extender {
     pub binder: Binder,
     /// Whether this process leads; others forward.
     pub standing: watch::Receiver<Standing>,
+    /// Which callers are taken for the scheduler.
+    pub callers: Callers,
 }
 
 impl Extender {
@@ -69,11 +76,13 @@ impl Extender {
         stop: Stop,
     ) {
         let (entry, turns) = (Entry::default(), self.binder.turns.clone());
+        let key = self.callers.key.clone();
         let router = router(Reception {
             standing: self.standing.clone(),
+            callers: self.callers.clone(),
             answers: self,
             warmth,
-            forwarder: Forwarder::new(secrets.clone()),
+            forwarder: Forwarder::new(secrets.clone(), key),
             entry: entry.clone(),
         });
         let quiet = async move {
@@ -131,6 +140,8 @@ impl Answers for Extender {
 struct Reception<A> {
     /// Who answers here.
     answers: A,
+    /// Which callers are answered.
+    callers: Callers,
     /// Whether this process leads.
     standing: watch::Receiver<Standing>,
     /// Which first lists are in.
@@ -186,7 +197,13 @@ impl<A: Answers> Reception<A> {
             let text = "415: Unsupported Media Type";
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
         }
-        let place = self.place(request.headers().contains_key(FORWARDED));
+        let from = request.extensions().get::<PeerAddress>().map(|it| it.0);
+        let headers = request.headers();
+        let accepted = match self.callers.admit(call, from, headers, Timestamp::now()) {
+            Ok(accepted) => accepted,
+            Err(refused) => return self.decline(call, from, &refused),
+        };
+        let place = self.place(headers.contains_key(FORWARDED));
         let admitted = self.entry.admit(request, begin + call::LIMIT).await;
         let (body, permit) = match admitted {
             Ok(admitted) => admitted,
@@ -195,6 +212,11 @@ impl<A: Answers> Reception<A> {
                 return plain(refused.status(), refused.told());
             }
         };
+        if let Accepted::Forwarded { digest } = accepted
+            && proof::digest_of(&body) != digest
+        {
+            return self.decline(call, from, &NotAllowed::Body);
+        }
         let answer = match place {
             Place::Here => {
                 let deadline = begin + call::LIMIT;
@@ -217,6 +239,19 @@ impl<A: Answers> Reception<A> {
                 plain(StatusCode::INTERNAL_SERVER_ERROR, text)
             }
         }
+    }
+
+    /// The answer to a caller that is not taken for the scheduler. Its body is not read. As long
+    /// as the addresses of the control plane are not known, the caller may be the scheduler, and
+    /// is asked to try again.
+    fn decline(&self, call: Call, from: Option<IpAddr>, refused: &NotAllowed) -> Response {
+        let nodes_are_listed = self.warmth.borrow().nodes;
+        if !self.callers.are_known(nodes_are_listed) {
+            let missing = vec!["addresses of the control plane"];
+            return call.decline(Excuse::NotReady(missing).told());
+        }
+        self.callers.note(call, from, refused);
+        call.decline(refused.told())
     }
 
     fn place(&self, forwarded: bool) -> Place {

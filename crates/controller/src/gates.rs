@@ -269,6 +269,7 @@ impl Gatekeeper {
             }
             BindError::NotWanted
             | BindError::AlreadyBound { .. }
+            | BindError::NodeNotAccepted { .. }
             | BindError::NodeUnreadable { .. }
             | BindError::Write(_)
             | BindError::Cloud { .. }

@@ -47,6 +47,7 @@ mod report;
 mod rest;
 mod rollouts;
 mod run;
+mod shared_key;
 mod store;
 mod transport;
 mod turns;

@@ -53,6 +53,7 @@ pub struct Metrics {
     cloud: Histograms,
     allocated: Family<Word, Counter>,
     refused: Family<Word, Counter>,
+    refused_calls: Family<Word, Counter>,
     reclaimed: Family<[(&'static str, &'static str); 2], Counter>,
     conflicts: Counter,
     woken: Counter,
@@ -85,6 +86,7 @@ impl Default for Metrics {
             cloud: galaxy(),
             allocated: Family::default(),
             refused: Family::default(),
+            refused_calls: Family::default(),
             reclaimed: Family::default(),
             conflicts: Counter::default(),
             woken: Counter::default(),
@@ -161,6 +163,13 @@ impl Metrics {
     /// Notes that a pod was refused, wherever it could run.
     pub fn refused(&self, reason: &'static str) {
         self.refused.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    /// Counts a call of the scheduler extender that was refused for its caller.
+    pub fn call_refused(&self, reason: &'static str) {
+        self.refused_calls
+            .get_or_create(&[("reason", reason)])
+            .inc();
     }
 
     /// Notes what became of an address whose pod is gone, and why.
@@ -319,6 +328,11 @@ impl Metrics {
             "floe_extender_seconds",
             "Seconds to answer the scheduler, whatever the answer is",
             self.asked.clone(),
+        );
+        registry.register(
+            "floe_extender_refused_calls",
+            "Calls of the scheduler extender whose caller is not taken for the scheduler, by reason",
+            self.refused_calls.clone(),
         );
         registry.register(
             "floe_allocations",

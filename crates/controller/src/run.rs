@@ -22,6 +22,7 @@ use crate::{
     definitions,
     events::{self, Events},
     evict::Evictor,
+    extender::callers::TokenError,
     health::{self, Probes},
     leader::{self, Addresses, Elector, Standing},
     metrics::Metrics,
@@ -37,10 +38,12 @@ mod api;
 mod doors;
 mod float_ips;
 mod node_ips;
+mod schedulers;
 mod webhook;
 
 use doors::Doors;
 use float_ips::{Answering, Surroundings};
+use schedulers::CallerRules;
 
 /// Why the controller ended although nobody has asked it to.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +71,9 @@ pub enum Error {
     /// The files for TLS cannot be used.
     #[error("cannot serve the scheduler extender by TLS (--extender-tls-cert-file)")]
     ExtenderTls(#[source] TlsError),
+    /// The file with the token cannot be used.
+    #[error("cannot use the token of the scheduler extender (--extender-token-file)")]
+    ExtenderToken(#[source] TokenError),
     /// The files for TLS cannot be used.
     #[error("cannot serve the management API by TLS (--api-tls-cert-file)")]
     ApiTls(#[source] TlsError),
@@ -159,6 +165,8 @@ fn start(
 
     // Without an election nobody sends: the value stays what it is.
     let (mut standing, mut lease) = (watch::channel(Standing::Leading).1, None);
+    // A single replica forwards nothing, so it needs no key.
+    let forwards_in = config.election.as_ref().map(|it| it.namespace.clone());
     if let Some(election) = config.election {
         let seen = lease.insert(Contact::new()).clone();
         let elector = Elector::new(sure.clone(), election, config.timing, seen, own);
@@ -201,7 +209,13 @@ fn start(
         standing: standing.clone(),
         scheduling: config.scheduling,
     };
-    let Answering { extender, rest } = float_ips::start(tasks, surroundings, &file)?;
+    let caller_rules = CallerRules {
+        sources: config.extender.allow_from,
+        token: doors.token,
+        forwards_in,
+    };
+    let answering = float_ips::start(tasks, surroundings, caller_rules, &file)?;
+    let Answering { extender, rest } = answering;
     if let Some(door) = doors.webhook {
         let (store, metrics) = (store.clone(), metrics.clone());
         let gates = config.scheduling.mode == Scheduling::Gates;

@@ -1,5 +1,6 @@
 //! Where a pod that wants addresses may run, and which addresses it then gets.
 //!
+//! - [`caller`]: from where the scheduler may ask.
 //! - [`claimant`]: the pod and what it asks for.
 //! - [`limit`]: how many addresses its group may use.
 //! - [`filter`](mod@filter): which of the offered nodes can run it.
@@ -16,6 +17,7 @@
 //! [`Promise`](crate::ipam::ledger::Promise).
 
 pub mod bind;
+pub mod caller;
 pub mod claimant;
 pub mod filter;
 pub mod gate;

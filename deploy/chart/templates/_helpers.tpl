@@ -44,6 +44,12 @@ settings of the controller become flags here.
 - --extender-client-ca-file=/etc/floe/extender/ca.crt
 {{- end }}
 {{- end }}
+{{- with .extender.allowFrom }}
+- --extender-allow-from={{ join "," . }}
+{{- end }}
+{{- if .extender.tokenSecret }}
+- --extender-token-file=/etc/floe/extender-token/token
+{{- end }}
 {{- if .logLevel }}
 - --log-level={{ .logLevel }}
 {{- end }}

@@ -78,6 +78,7 @@ impl<'a> Attempt<'a> {
             };
         }
         not_ending(pod)?;
+        binder.check_node(pod, &request.node).await?;
         let aim = Aim::Node(binder.node_address(&request.node).await?);
         Ok(Some(Self::new(binder, &request.node, aim, deadline, claim)))
     }
@@ -250,6 +251,6 @@ pub(super) fn not_ending(pod: &Pod) -> Result<(), BindError> {
     Err(BindError::Ending { pod, state })
 }
 
-fn full_name(pod: &Pod) -> String {
+pub(super) fn full_name(pod: &Pod) -> String {
     format!("{}_{}", pod.namespace, pod.name)
 }

@@ -12,6 +12,7 @@ use super::*;
 
 mod errors;
 mod losses;
+mod nodes;
 mod race;
 mod world;
 

@@ -2,14 +2,15 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use floe_core::nodepool::matching::Taint;
+use floe_core::{nodepool::matching::Taint, schedule::caller::Host};
+use ipnet::IpNet;
 use jiff::Timestamp;
 use kube::{ResourceExt as _, runtime::watcher::Event};
 use tracing::warn;
 
 use super::{
     Change, Cluster,
-    slim::{NodeObject, Offered},
+    slim::{NodeObject, NodeSpec, Offered},
     table::Table,
 };
 use crate::store::Seen;
@@ -23,6 +24,8 @@ pub struct Node {
     pub ready: bool,
     /// Since when it is ready, or not.
     pub since: Option<Timestamp>,
+    /// The addresses from which its scheduler may call, if it is a control-plane node.
+    pub callers: Arc<[IpAddr]>,
     /// What pods look at.
     pub looks: Arc<Looks>,
 }
@@ -43,14 +46,9 @@ pub struct Looks {
 impl From<&NodeObject> for Node {
     fn from(object: &NodeObject) -> Self {
         let status = &object.status;
-        let taints = object.spec.taints.iter().map(|taint| Taint {
-            key: taint.key.clone(),
-            value: taint.value.clone(),
-            effect: taint.effect.clone(),
-        });
         let looks = Looks {
             labels: object.metadata.labels.clone().unwrap_or_default(),
-            taints: taints.collect(),
+            taints: taints(&object.spec),
             capacity: status.capacity.clone(),
             allocatable: status.allocatable.clone(),
         };
@@ -61,9 +59,45 @@ impl From<&NodeObject> for Node {
             address: internal.find_map(|it| it.address.parse().ok()),
             ready: ready.is_some_and(|it| it.status == "True"),
             since: ready.and_then(|it| it.since.as_ref()).map(|it| it.0),
+            callers: callers(object, &looks.labels),
             looks: Arc::new(looks),
         }
     }
+}
+
+/// The taints of a node. A cordoned one counts as tainted from the moment when it is cordoned;
+/// Kubernetes adds the taint a little later.
+fn taints(spec: &NodeSpec) -> Vec<Taint> {
+    const CORDONED: &str = "node.kubernetes.io/unschedulable";
+    let taints = spec.taints.iter().map(|taint| Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        effect: taint.effect.clone(),
+    });
+    let mut taints: Vec<Taint> = taints.collect();
+    if spec.unschedulable && !taints.iter().any(|taint| taint.key == CORDONED) {
+        taints.push(Taint {
+            key: CORDONED.to_owned(),
+            value: String::new(),
+            effect: "NoSchedule".to_owned(),
+        });
+    }
+    taints
+}
+
+fn callers(object: &NodeObject, labels: &BTreeMap<String, String>) -> Arc<[IpAddr]> {
+    let addresses = object.status.addresses.iter();
+    let addresses = addresses.filter(|it| ["InternalIP", "ExternalIP"].contains(&&*it.sort));
+    let addresses: Vec<IpAddr> = addresses.filter_map(|it| it.address.parse().ok()).collect();
+    let pod_nets = object.spec.pod_cidrs.iter();
+    let pod_nets: Vec<IpNet> = pod_nets.filter_map(|it| it.parse().ok()).collect();
+    let host = Host {
+        labels,
+        annotations: &object.metadata.annotations.clone().unwrap_or_default(),
+        addresses: &addresses,
+        pod_nets: &pod_nets,
+    };
+    host.control_plane_addresses().into()
 }
 
 /// Enters an event of the watch, and tells what it changes.

@@ -58,6 +58,8 @@ pub struct Pod {
     pub ready_since: Option<Timestamp>,
     /// The scheduling gate at which it waits for its addresses, as long as it does.
     pub gate: Option<Arc<Gate>>,
+    /// Which nodes it accepts, as long as it is not bound.
+    pub needs: Option<Arc<Needs>>,
     /// Whether the scheduler says that no node will do for now.
     pub unschedulable: bool,
     /// What its condition says about its addresses, if it has one.
@@ -70,7 +72,7 @@ pub struct Gate {
     /// What is changed then.
     pub gated: Gated,
     /// Which nodes the pod accepts.
-    pub needs: Needs,
+    pub needs: Arc<Needs>,
 }
 
 /// What the condition of a pod says about its addresses.
@@ -125,6 +127,16 @@ impl From<PodObject> for Pod {
                 addresses.push(address);
             }
         }
+        let node = spec.node_name.filter(|name| !name.is_empty());
+        let wants_address = spec
+            .containers
+            .iter()
+            .any(|it| it.resources.requests.want_address());
+        let gated = has_gate(&spec.scheduling_gates);
+        let needs = (wants_address && node.is_none() || gated).then(|| {
+            let affinity = spec.affinity.as_ref();
+            Arc::new(Needs::new(spec.node_selector, affinity, &spec.tolerations))
+        });
         let ready = status.conditions.iter().find(|it| it.sort == "Ready");
         let ready = ready.filter(|it| it.status == "True");
         // Without a time of its own it is as old as can be.
@@ -139,15 +151,12 @@ impl From<PodObject> for Pod {
                 .map_or(Timestamp::UNIX_EPOCH, |it| it.0),
             terminating: metadata.deletion_timestamp.is_some(),
             owners,
-            wants_address: spec
-                .containers
-                .iter()
-                .any(|it| it.resources.requests.want_address()),
+            wants_address,
             release_policy: annotations.remove(names::RELEASE_POLICY),
             pool: annotations.remove(names::POOL),
             args: annotations.remove(names::ARGS),
             families: annotations.remove(names::FAMILIES),
-            node: spec.node_name.filter(|name| !name.is_empty()),
+            node,
             phase_text: match status.phase.as_deref() {
                 Some("Pending") => "Pending",
                 Some("Running") => "Running",
@@ -158,16 +167,14 @@ impl From<PodObject> for Pod {
             },
             phase: Phase::of(status.phase.as_deref()),
             addresses,
-            gate: has_gate(&spec.scheduling_gates).then(|| {
-                let affinity = spec.affinity.as_ref();
-                Arc::new(Gate {
-                    needs: Needs::new(spec.node_selector, affinity, &spec.tolerations),
-                    gated: Gated {
-                        gates: spec.scheduling_gates,
-                        affinity: spec.affinity,
-                    },
-                })
+            gate: needs.clone().filter(|_| gated).map(|needs| {
+                let gated = Gated {
+                    gates: spec.scheduling_gates,
+                    affinity: spec.affinity,
+                };
+                Arc::new(Gate { gated, needs })
             }),
+            needs,
             unschedulable: condition(&status.conditions, "PodScheduled")
                 .is_some_and(|it| it.status == "False" && it.reason == "Unschedulable"),
             assigned: condition(&status.conditions, gate::ASSIGNED).map(|it| Assigned {

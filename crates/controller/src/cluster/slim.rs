@@ -3,11 +3,12 @@
 //! A pod has ten kilobytes and a node more, of which floe needs a few hundred
 //! bytes. The rest, managed fields above all, is skipped while it is read.
 
-use std::{borrow::Cow, collections::BTreeMap, marker::PhantomData};
+use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 
 use floe_core::{
     ipam::{names, owner::OwnerRef},
     rollout::strategy::{Amount, Strategy},
+    schedule::caller,
 };
 use k8s_openapi::{
     api::core,
@@ -18,7 +19,10 @@ use k8s_openapi::{
     },
 };
 use kube::Resource;
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::Value;
 
 /// A pod.
@@ -137,6 +141,12 @@ pub struct NodeSpec {
     /// Its taints.
     #[serde(default, deserialize_with = "or_default")]
     pub taints: Vec<NodeTaint>,
+    /// Whether it is cordoned.
+    #[serde(default, deserialize_with = "or_default")]
+    pub unschedulable: bool,
+    /// The networks that its pods get addresses from.
+    #[serde(default, rename = "podCIDRs", deserialize_with = "or_default")]
+    pub pod_cidrs: Vec<String>,
 }
 
 /// A taint of a node.
@@ -381,25 +391,48 @@ struct Metadata {
     annotations: Option<Annotations>,
 }
 
-/// The annotations that matter. Others may have hundreds of kilobytes.
-#[derive(Deserialize)]
-struct Annotations {
-    #[serde(rename = "k8s.v1.cni.galaxy.io/release-policy")]
-    release_policy: Option<String>,
-    #[serde(rename = "tke.cloud.tencent.com/eni-ip-pool")]
-    pool: Option<String>,
-    #[serde(rename = "k8s.v1.cni.galaxy.io/args")]
-    args: Option<String>,
-    #[serde(rename = "floe.dev/families")]
-    families: Option<String>,
-    #[serde(rename = "deployment.kubernetes.io/revision")]
-    revision: Option<String>,
-    #[serde(rename = "cni.projectcalico.org/floatingIPs")]
-    calico_shared: Option<String>,
-    #[serde(rename = "floe.dev/floating-ips")]
-    floe_shared: Option<String>,
-    #[serde(rename = "floe.dev/rollout")]
-    rollout: Option<String>,
+/// The annotations that matter. Others may have hundreds of kilobytes, and are skipped while
+/// they are read.
+struct Annotations(BTreeMap<String, String>);
+
+/// Those of pods and workloads; [`caller::ANNOTATIONS`] are those of nodes.
+const ANNOTATIONS: [&str; 8] = [
+    names::RELEASE_POLICY,
+    names::POOL,
+    names::ARGS,
+    names::FAMILIES,
+    REVISION,
+    CALICO_SHARED,
+    FLOE_SHARED,
+    names::ROLLOUT,
+];
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(KeepKnown)
+    }
+}
+
+struct KeepKnown;
+
+impl<'de> Visitor<'de> for KeepKnown {
+    type Value = Annotations;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("annotations")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Annotations, A::Error> {
+        let mut kept = BTreeMap::new();
+        while let Some(name) = members.next_key::<Cow<'de, str>>()? {
+            if !ANNOTATIONS.contains(&&*name) && !caller::ANNOTATIONS.contains(&&*name) {
+                members.next_value::<IgnoredAny>()?;
+            } else if let Some(value) = members.next_value::<Option<String>>()? {
+                kept.insert(name.into_owned(), value);
+            }
+        }
+        Ok(Annotations(kept))
+    }
 }
 
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
@@ -413,27 +446,9 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         deletion_timestamp: read.deletion_timestamp,
         owner_references: read.owner_references,
         labels: read.labels,
-        annotations: read.annotations.map(Annotations::into_map),
+        annotations: read.annotations.map(|kept| kept.0),
         ..ObjectMeta::default()
     })
-}
-
-impl Annotations {
-    fn into_map(self) -> BTreeMap<String, String> {
-        [
-            (names::RELEASE_POLICY, self.release_policy),
-            (names::POOL, self.pool),
-            (names::ARGS, self.args),
-            (names::FAMILIES, self.families),
-            (REVISION, self.revision),
-            (CALICO_SHARED, self.calico_shared),
-            (FLOE_SHARED, self.floe_shared),
-            (names::ROLLOUT, self.rollout),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
-    }
 }
 
 /// Reads `null` as if the member were absent, as Go does.

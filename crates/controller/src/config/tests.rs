@@ -1,3 +1,5 @@
+use floe_core::schedule::caller::Source;
+
 use super::*;
 
 fn parse(args: &[&str]) -> Result<Config, clap::Error> {
@@ -37,6 +39,8 @@ fn defaults() -> Config {
             addr: "[::]:9040".parse().unwrap(),
             advertise: None,
             tls: None,
+            allow_from: vec![Source::ControlPlane],
+            token_file: None,
         },
         scheduling: SchedulingSettings {
             mode: Scheduling::Extender,
@@ -186,7 +190,7 @@ fn the_flags_of_the_extender_change_its_settings() {
                 extender: ExtenderSettings {
                     addr: "[::]:9".parse().unwrap(),
                     advertise: Some("fd00::1".parse().unwrap()),
-                    tls: None,
+                    ..defaults().extender
                 },
                 ..defaults()
             },
@@ -204,6 +208,38 @@ fn the_flags_of_the_extender_change_its_settings() {
                         key: "/k".into(),
                         client_ca: Some("/a".into()),
                     }),
+                    // A certificate proves more than an address.
+                    allow_from: vec![Source::Any],
+                    ..defaults().extender
+                },
+                ..defaults()
+            },
+        ),
+        (
+            &["--extender-token-file=/t"],
+            Config {
+                extender: ExtenderSettings {
+                    allow_from: vec![Source::Any],
+                    token_file: Some("/t".into()),
+                    ..defaults().extender
+                },
+                ..defaults()
+            },
+        ),
+        (
+            &[
+                "--extender-token-file=/t",
+                "--extender-allow-from=control-plane,10.0.0.0/24",
+                "--extender-allow-from=fd00::1",
+            ],
+            Config {
+                extender: ExtenderSettings {
+                    allow_from: vec![
+                        Source::ControlPlane,
+                        Source::Net("10.0.0.0/24".parse().unwrap()),
+                        Source::Net("fd00::1/128".parse().unwrap()),
+                    ],
+                    token_file: Some("/t".into()),
                     ..defaults().extender
                 },
                 ..defaults()
@@ -375,6 +411,10 @@ fn wrong_flags_are_explained_and_end_with_code_2() {
         (&["--api-secret=A"], "the name of a Secret"),
         (&["--config="], "--config"),
         (&["--advertise-address=me"], "--advertise-address"),
+        (
+            &["--extender-allow-from=control"],
+            "expected control-plane, any, an IP address",
+        ),
         (
             &["--extender-tls-cert-file=/c"],
             "--extender-tls-key-file <FILE>",

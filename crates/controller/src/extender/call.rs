@@ -3,8 +3,12 @@
 
 use std::time::Duration;
 
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
 use floe_api::extender::{
-    BindAnswer, BindRequest, HostScore, MalformedBody, Offer, PreemptRequest, parse,
+    BindAnswer, BindRequest, HostScore, MalformedBody, Nodes, Offer, PreemptRequest, parse,
 };
 use serde::Serialize;
 use tokio::{
@@ -65,7 +69,7 @@ impl Call {
 
     /// Answers this body with JSON before the deadline. A bind keeps the permit
     /// until it is done.
-    pub async fn answer<A: Answers>(
+    pub(super) async fn answer<A: Answers>(
         self,
         answers: &A,
         body: &[u8],
@@ -103,6 +107,23 @@ impl Call {
                 let answer = timeout_at(deadline, bound).await;
                 json(&answer.unwrap_or_else(|_| BindAnswer::refused(late())))
             }
+        }
+    }
+
+    /// The answer to a caller that is not taken for the scheduler, without a look at the body.
+    /// Filter and bind have a place for the text, which the scheduler shows in its Event; of an
+    /// HTTP status it would show the number only.
+    pub fn decline(self, text: String) -> Response {
+        let answer = match self {
+            Self::Filter => json(&Nodes::Names(Vec::new()).refuse(text)),
+            Self::Bind => json(&BindAnswer::refused(text)),
+            Self::Prioritize | Self::Preempt => {
+                return (StatusCode::FORBIDDEN, text).into_response();
+            }
+        };
+        match answer {
+            Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+            Err(_) => StatusCode::FORBIDDEN.into_response(),
         }
     }
 

@@ -8,13 +8,20 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use hyper_util::client::legacy;
+use jiff::Timestamp;
 use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
 };
 
-use super::call::{self, Call};
-use crate::transport::{FORWARDED, peer::Peers, tls::Secrets};
+use super::{
+    call::{self, Call},
+    proof,
+};
+use crate::{
+    shared_key::Shared,
+    transport::{FORWARDED, peer::Peers, tls::Secrets},
+};
 
 /// What a follower adds to the time that the leader has, so that the answer of
 /// a slow leader still comes through.
@@ -29,7 +36,11 @@ const LARGEST: usize = 512 * 1024 * 1024;
 
 /// Forwards calls to the leader.
 #[derive(Clone)]
-pub struct Forwarder(Arc<Peers>);
+pub struct Forwarder {
+    peers: Arc<Peers>,
+    /// By which the leader knows that another replica has accepted a call.
+    key: watch::Receiver<Shared>,
+}
 
 /// Why the leader gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -52,9 +63,14 @@ pub enum ForwardError {
 }
 
 impl Forwarder {
-    /// Forwards over TLS if there are secrets, else without.
-    pub fn new(secrets: Option<watch::Receiver<Arc<Secrets>>>) -> Self {
-        Self(Arc::new(Peers::new(secrets, KEEP)))
+    /// Forwards over TLS if there are secrets, else without. Calls are signed with the key as
+    /// soon as it is known; without it the leader judges a call by the address of this replica.
+    pub fn new(
+        secrets: Option<watch::Receiver<Arc<Secrets>>>,
+        key: watch::Receiver<Shared>,
+    ) -> Self {
+        let peers = Arc::new(Peers::new(secrets, KEEP));
+        Self { peers, key }
     }
 
     /// Has the leader answer a call that came at `begin`.
@@ -68,12 +84,14 @@ impl Forwarder {
         let deadline = begin + call::LIMIT + DETOUR;
         let sent = timeout_at(deadline, self.ask(call, leader, body)).await;
         let result = sent.unwrap_or(Err(ForwardError::Late));
-        self.0.note(leader, &result);
+        self.peers.note(leader, &result);
         result
     }
 
     async fn ask(&self, call: Call, leader: &str, body: Bytes) -> Result<Response, ForwardError> {
         let uri: axum::http::Uri = format!("{leader}{}", call.path()).parse()?;
+        let key = self.key.borrow().clone();
+        let proof = key.map(|key| proof::sign(&key.0, call, &body, Timestamp::now()));
         let mut request = Request::new(Body::from(body));
         *request.method_mut() = axum::http::Method::POST;
         *request.uri_mut() = uri;
@@ -81,11 +99,19 @@ impl Forwarder {
         let headers = request.headers_mut();
         headers.insert(header::CONTENT_TYPE, json);
         headers.insert(FORWARDED, header::HeaderValue::from_static("true"));
+        if let Some(proof) = proof {
+            headers.insert(proof::HEADER, proof);
+        }
 
-        let answer = self.0.client().request(request).await?;
+        let answer = self.peers.client().request(request).await?;
         // A body that cannot be read is as bad for the leader as for us.
         let status = answer.status();
-        if status != StatusCode::OK && status != StatusCode::INTERNAL_SERVER_ERROR {
+        let is_passed_on = [
+            StatusCode::OK,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            StatusCode::FORBIDDEN,
+        ];
+        if !is_passed_on.contains(&status) {
             return Err(ForwardError::Status(status));
         }
         let kind = answer.headers().get(header::CONTENT_TYPE).cloned();

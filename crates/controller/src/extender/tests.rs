@@ -7,12 +7,15 @@ use std::{
 
 use axum::body::{Body, to_bytes};
 use floe_api::extender::Verdict;
+use floe_core::schedule::caller::Source;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::{cluster::Cluster, metrics::Metrics};
 
+mod callers;
 mod network;
 mod transport;
 
@@ -105,16 +108,39 @@ struct Setup {
 }
 
 fn setup(clerk: Clerk, standing: Standing) -> Setup {
-    setup_with(clerk, standing, Forwarder::new(None))
+    setup_with(clerk, standing, forwarder(None))
+}
+
+/// A way to the leader without a key to sign with.
+fn forwarder(secrets: Option<watch::Receiver<Arc<Secrets>>>) -> Forwarder {
+    Forwarder::new(secrets, watch::channel(None).1)
+}
+
+/// Answers every caller.
+fn open_to_all() -> Callers {
+    Callers {
+        sources: [Source::Any].into(),
+        token: None,
+        cluster: Cluster::new(),
+        api_servers: watch::channel(None).1,
+        key: watch::channel(None).1,
+        metrics: Metrics::default(),
+        logged: Arc::default(),
+    }
 }
 
 fn setup_with(clerk: Clerk, standing: Standing, forwarder: Forwarder) -> Setup {
+    setup_for(open_to_all(), clerk, standing, forwarder)
+}
+
+fn setup_for(callers: Callers, clerk: Clerk, standing: Standing, forwarder: Forwarder) -> Setup {
     let standing = watch::Sender::new(standing);
     let warmth = watch::Sender::new(WARM);
     let entry = Entry::default();
     Setup {
         router: router(Reception {
             answers: clerk.clone(),
+            callers,
             standing: standing.subscribe(),
             warmth: warmth.subscribe(),
             forwarder,

@@ -26,6 +26,7 @@ fn pod(version: &str) -> Pod {
         phase_text: "Pending",
         addresses: Vec::new(),
         gate: None,
+        needs: None,
         unschedulable: false,
         assigned: None,
         ready_since: None,

@@ -7,6 +7,7 @@ use tokio::net::TcpListener;
 use super::Error;
 use crate::{
     config::{ApiTls, Auth, Config, Issued, WebhookSettings},
+    extender::callers::TokenFile,
     transport::tls::Reloader,
 };
 
@@ -20,6 +21,8 @@ pub struct Doors {
     pub extender: TcpListener,
     /// TLS for the extender.
     pub tls: Option<Reloader>,
+    /// The token of the extender's callers, where they need one.
+    pub token: Option<TokenFile>,
     /// Of the admission webhook.
     pub webhook: Option<WebhookDoor>,
 }
@@ -60,6 +63,10 @@ impl Doors {
             }
             None => None,
         };
+        let token = match config.extender.token_file.clone() {
+            Some(path) => Some(TokenFile::new(path).await.map_err(Error::ExtenderToken)?),
+            None => None,
+        };
         let issued = match config.api.tls.clone() {
             Some(ApiTls::Files(files)) => {
                 let read = Reloader::new(files, "api").await;
@@ -77,6 +84,7 @@ impl Doors {
             },
             extender: listen(config.extender.addr, "--bind, --port").await?,
             tls,
+            token,
             webhook: Self::webhook(config).await?,
         })
     }

@@ -4,7 +4,10 @@ use floe_core::config::FileConfig;
 use kube::Client;
 use tokio::sync::watch;
 
-use super::{Error, Tasks};
+use super::{
+    Error, Tasks,
+    schedulers::{self, CallerRules},
+};
 use crate::{
     actions::Actions,
     adopt::Adopter,
@@ -13,7 +16,6 @@ use crate::{
     cloud::Cloud,
     cluster::{self, Cluster, Workloads},
     config::{Scheduling, SchedulingSettings},
-    desk::Desk,
     directory::Directory,
     events::Events,
     evict::Evictor,
@@ -28,6 +30,7 @@ use crate::{
     report::Reporter,
     rest::Rest,
     rollouts::Rollouts,
+    shared_key,
     store::Store,
     turns::Turns,
     vips::{self, Steward, store::Vips},
@@ -64,6 +67,7 @@ pub struct Answering {
 pub fn start(
     tasks: &mut Tasks,
     surroundings: Surroundings,
+    caller_rules: CallerRules,
     file: &FileConfig,
 ) -> Result<Answering, Error> {
     let Surroundings {
@@ -163,7 +167,7 @@ pub fn start(
     keep_gates(tasks, binder.clone(), evictor, calls, scheduling, &standing);
     Ok(Answering {
         rest: for_people(&binder, vips),
-        extender: for_the_scheduler(binder, standing),
+        extender: schedulers::start(tasks, binder, caller_rules, standing),
     })
 }
 
@@ -249,7 +253,9 @@ fn share(tasks: &mut Tasks, needs: vips::Needs) {
         needs.vips.clone(),
     );
     let keeper = client.clone();
-    tasks.start(|stop| vips::peers::keep(keeper, stop));
+    // Agents read the key from the Secret.
+    let unread = watch::Sender::default();
+    tasks.start(|stop| shared_key::keep(keeper, vips::peers::place(), unread, stop));
     tasks.start(|stop| vips.feed(client, store, stop));
     let steward = Steward::new(needs);
     tasks.start(|stop| steward.run(stop));
@@ -274,23 +280,6 @@ fn for_people(binder: &Binder, vips: Vips) -> Rest {
         waiting: binder.waiting.clone(),
         actions,
         client: binder.client.clone(),
-    }
-}
-
-fn for_the_scheduler(binder: Binder, standing: watch::Receiver<Standing>) -> Extender {
-    let desk = Desk {
-        claims: binder.claims.clone(),
-        cluster: binder.cluster.clone(),
-        store: binder.store.clone(),
-        waiting: binder.waiting.clone(),
-        turns: binder.turns.clone(),
-        reporter: binder.reporter.clone(),
-        metrics: binder.metrics.clone(),
-    };
-    Extender {
-        desk,
-        binder,
-        standing,
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use axum::Router;
+use axum::{Extension, Router};
 use floe_shell::{logs, stop::Stop};
 use hyper::{
     rt::{Read, Write},
@@ -52,6 +52,11 @@ pub struct Limits {
     pub drain: Duration,
 }
 
+/// The address from which a request came: an extension of every request. IPv4 addresses are
+/// in their own form, also on a socket of IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddress(pub IpAddr);
+
 /// How long a client may take to agree on a key.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
@@ -84,7 +89,8 @@ pub async fn serve(
             idle: lobby.patience(),
             ..Manners::from(limits)
         };
-        let (router, stop) = (router.clone(), stop.clone());
+        let router = router.clone().layer(Extension(PeerAddress(seat.from)));
+        let stop = stop.clone();
         connections.spawn(async move {
             converse(stream, router, secrets, manners, stop).await;
             drop(seat);

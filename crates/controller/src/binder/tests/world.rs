@@ -19,13 +19,13 @@ use crate::{
 pub const FIPS: &str = "/apis/galaxy.k8s.io/v1alpha1/floatingips";
 pub const PODS: &str = "/api/v1/namespaces/ns/pods";
 pub const BINDINGS: &str = "/binding";
-const NODES: &str = "/api/v1/nodes";
+pub const NODES: &str = "/api/v1/nodes";
 
 pub struct World {
     pub server: Server,
     pub addresses: &'static str,
     /// Dropping it ends all watches.
-    _stopper: Stopper,
+    stopper: Stopper,
     stop: stop::Stop,
 }
 
@@ -51,9 +51,19 @@ impl World {
         Self {
             server,
             addresses,
-            _stopper: stopper,
+            stopper,
             stop,
         }
+    }
+
+    /// Ends with this world.
+    pub fn stop(&self) -> stop::Stop {
+        self.stop.clone()
+    }
+
+    /// Ends all watches, so that caches stay as they are.
+    pub fn end_watches(&self) {
+        self.stopper.stop();
     }
 
     /// A binder with books of its own, which a watch keeps current.

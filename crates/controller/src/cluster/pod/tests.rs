@@ -56,6 +56,7 @@ fn a_pod_is_read() {
         addresses: vec!["10.0.0.5".parse().unwrap(), "fd00::5".parse().unwrap()],
         ready_since: None,
         gate: None,
+        needs: None,
         unschedulable: false,
         assigned: None,
     };

@@ -12,6 +12,7 @@ fn the_names_are_those_of_the_core() {
         REVISION,
         CALICO_SHARED,
         FLOE_SHARED,
+        names::ROLLOUT,
     ];
     let annotations: BTreeMap<&str, &str> = all.into_iter().map(|name| (name, "x")).collect();
     let pod: PodObject = serde_json::from_value(json!({

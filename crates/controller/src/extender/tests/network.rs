@@ -179,18 +179,18 @@ async fn replicas_with_the_same_certificate_trust_each_other() {
         let tls = Reloader::new(pki.files.clone(), "test").await.unwrap();
         let leader = setup(Clerk::new(), Standing::Leading);
         let replica = Replica::start(&leader, Some(&tls)).await;
-        let forwarder = Forwarder::new(Some(tls.secrets()));
+        let way = forwarder(Some(tls.secrets()));
         let there = follower_of(Some(&replica.url("https")));
-        let follower = setup_with(Clerk::new(), there, forwarder);
+        let follower = setup_with(Clerk::new(), there, way);
         let answer = ask(&follower.router, "/v1/filter", &names()).await;
         assert_eq!(answer["nodenames"], json!(["best"]), "{client_ca}");
 
         // One with another certificate neither trusts nor is trusted.
         let other = Pki::new(client_ca);
         let other = Reloader::new(other.files.clone(), "test").await.unwrap();
-        let forwarder = Forwarder::new(Some(other.secrets()));
+        let way = forwarder(Some(other.secrets()));
         let there = follower.standing.borrow().clone();
-        let stranger = setup_with(Clerk::new(), there.clone(), forwarder);
+        let stranger = setup_with(Clerk::new(), there.clone(), way);
         assert_excuses(&stranger.router, "LeaderUnreachable").await;
         // Nor does one without.
         let plain = setup(Clerk::new(), there);
@@ -206,7 +206,7 @@ async fn a_replica_with_tls_sends_nothing_without() {
     let pki = Pki::new(false);
     let tls = Reloader::new(pki.files.clone(), "test").await.unwrap();
     let there = follower_of(Some(&replica.url("http")));
-    let follower = setup_with(Clerk::new(), there, Forwarder::new(Some(tls.secrets())));
+    let follower = setup_with(Clerk::new(), there, forwarder(Some(tls.secrets())));
     assert_excuses(&follower.router, "LeaderUnreachable").await;
     assert_eq!(leader.clerk.asked(), [""; 0]);
     replica.stop().await;
@@ -256,7 +256,7 @@ async fn new_certificates_are_used_for_new_connections() {
     let leader = setup(Clerk::new(), Standing::Leading);
     let replica = Replica::start(&leader, Some(&tls)).await;
     let there = follower_of(Some(&replica.url("https")));
-    let follower = setup_with(Clerk::new(), there, Forwarder::new(Some(tls.secrets())));
+    let follower = setup_with(Clerk::new(), there, forwarder(Some(tls.secrets())));
     ask(&follower.router, "/v1/filter", &names()).await;
 
     let newer = Pki::new(false);

@@ -24,6 +24,7 @@ fn count(metrics: &Metrics) {
     metrics.cloud_called("assign", took);
     metrics.allocated("new");
     metrics.refused("NoAddressLeft");
+    metrics.call_refused("CallerNotAllowed");
     metrics.reclaimed("freed", "WorkloadGone");
     metrics.adoption("adopted");
     metrics.certificate("floe-api-tls", Timestamp::UNIX_EPOCH);

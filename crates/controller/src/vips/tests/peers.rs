@@ -1,16 +1,28 @@
 use std::time::Duration;
 
-use floe_shell::{mock::Server, stop};
+use floe_shell::{
+    mock::Server,
+    stop::{self, Stop},
+};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::{sync::watch, time::sleep};
 
-use crate::vips::peers;
+use crate::{shared_key, vips::peers};
 
 const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
 
 fn key(server: &Server) -> Value {
     let secret = server.object(SECRETS, "floe-agent-peers");
-    secret.unwrap_or_default()["data"][peers::KEY].clone()
+    secret.unwrap_or_default()["data"][shared_key::KEY].clone()
+}
+
+fn keep(server: &Server, stop: Stop) -> impl Future<Output = ()> + use<> {
+    shared_key::keep(
+        server.client(),
+        peers::place(),
+        watch::Sender::default(),
+        stop,
+    )
 }
 
 fn empty(labels: &Value) -> Value {
@@ -27,7 +39,7 @@ async fn a_key_is_made_where_there_is_none_and_stays() {
         }
         let (_stopper, stop) = stop::channel();
         for _ in 0..2 {
-            tokio::spawn(peers::keep(server.client(), stop.clone()));
+            tokio::spawn(keep(&server, stop.clone()));
         }
         server.until(|server| key(server).is_string()).await;
         let made = key(&server);
@@ -42,7 +54,7 @@ async fn a_secret_of_somebody_else_is_not_touched() {
     let server = Server::default();
     server.put(SECRETS, empty(&json!({})));
     let (_stopper, stop) = stop::channel();
-    tokio::spawn(peers::keep(server.client(), stop));
+    tokio::spawn(keep(&server, stop));
     sleep(Duration::from_mins(1)).await;
     assert_eq!(key(&server), Value::Null);
 }
@@ -53,7 +65,7 @@ async fn two_keys_are_never_the_same() {
     for _ in 0..2 {
         let server = Server::default();
         let (_stopper, stop) = stop::channel();
-        tokio::spawn(peers::keep(server.client(), stop));
+        tokio::spawn(keep(&server, stop));
         server.until(|server| key(server).is_string()).await;
         keys.push(key(&server));
     }

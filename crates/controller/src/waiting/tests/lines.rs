@@ -50,6 +50,7 @@ fn claim(name: &str, revision: u64) -> Claim {
         phase_text: "Pending",
         addresses: Vec::new(),
         gate: None,
+        needs: None,
         unschedulable: false,
         assigned: None,
         ready_since: None,
