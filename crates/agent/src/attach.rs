@@ -45,6 +45,7 @@ mod check;
 mod collect;
 mod detach;
 mod error;
+mod restore;
 mod steps;
 
 /// Attaches and detaches; all clones are the same.

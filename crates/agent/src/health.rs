@@ -23,7 +23,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{apiserver::is_missing, metrics::Metrics};
+use crate::{apiserver::is_missing, metrics::Metrics, takeover::missing::Missing};
 pub use conflicts::Conflicts;
 use judge::{Facts, judge, parents};
 
@@ -58,6 +58,8 @@ pub struct Health {
     pub settings: Arc<Settings>,
     /// The conflicts that were found.
     pub conflicts: Conflicts,
+    /// The addresses that pods lack.
+    pub missing: Missing,
     /// How links are looked up.
     pub look_up: LookUp,
     /// Where it is noted.
@@ -142,6 +144,7 @@ impl Health {
             settings: &self.settings,
             links: &links,
             conflicts: self.conflicts.current(now),
+            missing: self.missing.current(),
             before: before.unwrap_or(&told.before),
             now,
         })

@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -43,7 +43,7 @@ use crate::{
     state::States,
     sweep::{self, Detach, Forgotten, Sweeper},
     sysctls,
-    takeover::{self, Takeover},
+    takeover::{self, Restore, Takeover, missing::Missing},
     turns::Turns,
     unfinished,
     vips::Vips,
@@ -194,12 +194,13 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
     };
     tasks.start(|stop| pulse.run(stop));
 
-    let conflicts = Conflicts::default();
+    let (conflicts, missing) = (Conflicts::default(), Missing::default());
     let health = Health {
         client: client.clone(),
         node: node.clone(),
         settings: Arc::new(networks.settings().clone()),
         conflicts: conflicts.clone(),
+        missing: missing.clone(),
         look_up: health::in_kernel(),
         metrics: metrics.clone(),
     };
@@ -254,6 +255,9 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
         node,
         trust_annotations: settings.trust_annotations,
         take_off: takeover::in_kernel(),
+        restore: restorer(attacher.clone()),
+        look_in: takeover::looking_in_kernel(),
+        missing,
         metrics: metrics.clone(),
     };
     tasks.start(|stop| takeover.run(stop));
@@ -273,6 +277,18 @@ fn measure(tasks: &mut Tasks, addr: Option<SocketAddr>) -> Metrics {
         tasks.start(|stop| served.serve(addr, stop));
     }
     metrics
+}
+
+/// How an address is configured again that was taken off, in the turn of its container.
+fn restorer(attacher: Attacher) -> Restore {
+    Arc::new(move |container: String, ip: IpAddr| {
+        let attacher = attacher.clone();
+        let work = async move {
+            let restored = attacher.restore(&container, ip).await;
+            restored.map_err(|error| (error.reason(), logs::with_causes(&error)))
+        };
+        work.boxed()
+    })
 }
 
 /// How the clean-up detaches what is forgotten, in the turn of its container.

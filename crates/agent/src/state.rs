@@ -4,12 +4,16 @@
 use std::{
     fs::{self, DirEntry},
     io::{self, ErrorKind},
+    net::IpAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
 };
 
-use floe_core::node::state::{State, StateError};
+use floe_core::{
+    addr::canonical,
+    node::state::{State, StateError},
+};
 use floe_net::files;
 use tokio::task;
 
@@ -156,6 +160,26 @@ impl States {
         } else {
             self.write(container, state).await
         }
+    }
+
+    /// Notes that an address of a container was taken off. The caller holds the
+    /// [turn](crate::turns) of the container.
+    pub async fn note_taken_off(&self, container: &str, ip: IpAddr) -> Result<(), FileError> {
+        let ip = canonical(ip);
+        let Some(mut state) = self.read(container).await? else {
+            return Ok(());
+        };
+        let mut changed = false;
+        for attached in &mut state.attached {
+            let all = attached.addresses();
+            if all.iter().any(|it| canonical(it.ip.addr()) == ip) {
+                changed |= attached.taken_off.insert(ip);
+            }
+        }
+        if changed {
+            self.write(container, &state).await?;
+        }
+        Ok(())
     }
 
     /// All files, by the names of their containers; see [`files_in`].

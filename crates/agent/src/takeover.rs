@@ -11,18 +11,28 @@
 //!   forgotten, so every record is read directly,
 //! - and once a minute, for records that the watch cannot show for want of a label.
 //!
+//! An address whose record names its pod again, after it was taken off, is configured again:
+//! an administrator may have edited a record and reverted that. What a record gives to a pod
+//! and the pod does not have, for whatever cause, is reported ([`missing`]).
+//!
 //! How long both nodes answer is thus the time until the API server is reached again,
 //! at most [`PROBE`] later, and one read. Each removal is logged with how long it took
 //! since its cause.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use floe_core::node::takeover::{
     self, Attachment, Evidence, Here, Judgement, Oddity, Seen, Verdict,
 };
 use floe_net::takeoff::{self, Removed, TakeOffError, Target};
 use floe_shell::{logs, stop::Stop};
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, future::BoxFuture, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use tokio::{
@@ -41,10 +51,13 @@ use crate::{
     turns::Turns,
 };
 use configured::Configured;
+use missing::Missing;
 
 mod configured;
 mod contact;
+pub mod missing;
 mod removal;
+mod restoring;
 
 /// The time between two looks without a cause.
 const PERIOD: Duration = Duration::from_mins(1);
@@ -67,6 +80,17 @@ const AT_ONCE: usize = 8;
 /// Takes an address off; it blocks. Tests have their own.
 pub type TakeOff = Arc<dyn Fn(&Target) -> (Removed, Vec<TakeOffError>) + Send + Sync>;
 
+/// Configures an address again that was taken off a container, in whose turn it is called;
+/// whether there was anything to do.
+pub type Restore = Arc<dyn Fn(String, IpAddr) -> BoxFuture<'static, Restored> + Send + Sync>;
+
+/// What became of it; after a failure its reason and text.
+pub type Restored = Result<bool, (&'static str, String)>;
+
+/// The addresses in a namespace, `None` if it is gone or cannot be entered; it blocks. Tests
+/// have their own.
+pub type LookIn = Arc<dyn Fn(&Path) -> Option<BTreeSet<IpAddr>> + Send + Sync>;
+
 /// The task that takes addresses off.
 pub struct Takeover {
     /// The records of this node's addresses.
@@ -87,6 +111,12 @@ pub struct Takeover {
     pub trust_annotations: bool,
     /// How an address is taken off.
     pub take_off: TakeOff,
+    /// How an address is configured again.
+    pub restore: Restore,
+    /// How it is found out what is configured in a pod.
+    pub look_in: LookIn,
+    /// Where missing addresses are noted, for the `NodeNetwork`.
+    pub missing: Missing,
     /// Where it is counted.
     pub metrics: Metrics,
 }
@@ -94,6 +124,11 @@ pub struct Takeover {
 /// Takes an address off in the kernel of this host.
 pub fn in_kernel() -> TakeOff {
     Arc::new(takeoff::take_off)
+}
+
+/// Looks at the kernel of this host. A namespace that cannot be entered proves nothing.
+pub fn looking_in_kernel() -> LookIn {
+    Arc::new(|path| takeoff::addresses_in(path).ok().flatten())
 }
 
 /// Why everything is looked at, and since when there is reason to.
@@ -116,6 +151,8 @@ struct Memory {
 enum Outcome {
     Settled,
     Odd(IpAddr, Oddity),
+    /// Its record names the pod, but the pod does not have it.
+    Off(Configured),
     Failed,
 }
 
@@ -182,6 +219,7 @@ impl Takeover {
             }
         };
         let suspects = self.suspects(&configured);
+        let doubted: BTreeSet<IpAddr> = suspects.iter().map(|it| it.attachment.ip).collect();
         let mut all = true;
         if !suspects.is_empty() && !memory.is_confirmed {
             match self.confirmed().await {
@@ -199,9 +237,11 @@ impl Takeover {
             .collect::<Vec<_>>()
             .await;
         let mut odd = BTreeMap::new();
+        let mut off = Vec::new();
         for outcome in outcomes {
             match outcome {
                 Outcome::Settled => {}
+                Outcome::Off(configured) => off.push(configured),
                 Outcome::Odd(ip, oddity) => {
                     if memory.told.get(&ip) != Some(&oddity) {
                         warn!(reason = oddity.reason(), %ip, "address stays: {oddity}");
@@ -212,6 +252,9 @@ impl Takeover {
             }
         }
         memory.told = odd;
+        let kept = configured.into_iter();
+        let kept = kept.filter(|it| !doubted.contains(&it.attachment.ip));
+        self.note_missing(kept.collect(), off).await;
         all
     }
 
@@ -236,7 +279,7 @@ impl Takeover {
         let judged = takeover::judge(&attachments, &evidence, self.here(true));
         let pairs = configured.iter().zip(judged);
         pairs
-            .filter(|(_, judged)| judged.verdict != Verdict::Keep)
+            .filter(|(configured, judged)| configured.is_off || judged.verdict != Verdict::Keep)
             .map(|(configured, _)| configured.clone())
             .collect()
     }
@@ -260,12 +303,20 @@ impl Takeover {
                 return Outcome::Failed;
             }
         };
+        let pod = attachment.pod.as_ref();
+        let is_whole = record
+            .as_ref()
+            .zip(pod)
+            .is_some_and(|(it, pod)| it.uid == pod.uid);
         let evidence = BTreeMap::from([(ip, Evidence::Read(record.map(seen)))]);
         let one = std::slice::from_ref(attachment);
         let judged = takeover::judge(one, &evidence, self.here(is_confirmed));
         match judged.into_iter().next().map(|it: Judgement| it.verdict) {
             Some(Verdict::TakeOff(holder)) => self.remove(configured, &holder, cause).await,
             Some(Verdict::Report(oddity)) => Outcome::Odd(ip, oddity),
+            // As long as the record lacks the uid, the controller has still to complete it.
+            Some(Verdict::Keep) if configured.is_off && !is_whole => Outcome::Off(configured),
+            Some(Verdict::Keep) if configured.is_off => self.restore_one(configured).await,
             Some(Verdict::Keep | Verdict::Read) | None => Outcome::Settled,
         }
     }

@@ -10,8 +10,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSche
 use crate::crds::schema;
 
 pub use self::nodenetwork::{
-    ADDRESS_CONFLICT, ConflictStatus, LinkStatus, NetworkStatus, NodeNetwork, NodeNetworkStatus,
-    READY, Summary,
+    ADDRESS_CONFLICT, ConflictStatus, LinkStatus, MissingStatus, NetworkStatus, NodeNetwork,
+    NodeNetworkStatus, READY, Summary,
 };
 
 pub mod nodenetwork;

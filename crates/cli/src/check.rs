@@ -31,6 +31,12 @@ pub async fn run(
     command: &args::Check,
 ) -> Result<(), Failure> {
     let scene = Scene::read(cluster, &command.config_map).await?;
+    if scene.may_not_see_nodes {
+        console.warn(
+            "you may not list nodenetworks.floe.dev, so records are not compared with what is \
+             configured on nodes",
+        );
+    }
     let findings = audit(&scene.world());
     show(console, &scene, &findings, command.listing)?;
     let notices = findings.iter().filter(|it| it.is_notice()).count();

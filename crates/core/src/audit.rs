@@ -16,7 +16,7 @@ use std::{
 pub use self::{
     finding::{Finding, Fix, Label},
     shared::SharedFinding,
-    world::{Content, Life, Marks, Node, Pod, Pool, StoredRecord, Vip, World},
+    world::{Content, Life, Marks, Missing, Node, Pod, Pool, StoredRecord, Vip, World},
 };
 use crate::{
     addr::{canonical, name},
@@ -39,7 +39,7 @@ pub mod world;
 mod tests;
 
 /// Looks at everything. The findings come in a fixed order: configuration, nodes,
-/// pools, records, pods, shared addresses; each by name.
+/// pools, records, pods, what pods lack, shared addresses; each by name.
 pub fn audit(world: &World<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let config = configuration(world, &mut findings);
@@ -75,6 +75,7 @@ pub fn audit(world: &World<'_>) -> Vec<Finding> {
         sight.record(record, &mut findings);
     }
     sight.pods(&mut findings);
+    sight.missing(&mut findings);
     sight.vips(&mut findings);
     findings
 }

@@ -5,6 +5,7 @@
 //! later is still there.
 
 use std::{
+    collections::BTreeSet,
     io,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -69,6 +70,20 @@ pub fn take_off(target: &Target) -> (Removed, Vec<TakeOffError>) {
         failed.push(error.into());
     }
     (removed, failed)
+}
+
+/// The addresses that are configured in a namespace; `None` if the namespace is gone.
+pub fn addresses_in(path: &Path) -> io::Result<Option<BTreeSet<IpAddr>>> {
+    let namespace = match Netns::open(path) {
+        Ok(namespace) => namespace,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let all = namespace.run(|| Netlink::open()?.addresses(None))?;
+    let all = all.map_err(io::Error::other)?;
+    Ok(Some(
+        all.iter().map(|it| it.net.addr().to_canonical()).collect(),
+    ))
 }
 
 /// A namespace that is gone took all that was in it along.

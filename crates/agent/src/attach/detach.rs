@@ -35,7 +35,7 @@ pub enum Detached {
 
 /// Which namespace a container is detached in.
 #[derive(Clone, Copy)]
-enum Netns {
+pub(super) enum Netns {
     /// The one that the runtime tells; empty when it is gone.
     Told,
     /// The one that was noted, if it is still there.
@@ -147,7 +147,7 @@ impl Attacher {
 
     /// Calls DEL in reverse, whatever fails. Gives back what failed, in the order in
     /// which it was attached, and why.
-    async fn reverse(
+    pub(super) async fn reverse(
         &self,
         attached: Vec<Attached>,
         call: &Call,

@@ -65,6 +65,12 @@ pub enum AttachError {
     /// Plugins have failed to detach. Compat: joined as galaxy does.
     #[error("{}", joined(.0, " / "))]
     Detach(Vec<Failed>),
+    /// It is not known how an address was attached, or the namespace of the pod is gone.
+    #[error(
+        "it is not noted which network of container {0} had the address, or its namespace is \
+         gone; delete the pod to have it attached again"
+    )]
+    NotRestorable(String),
     /// Nothing was attached.
     #[error("nothing is attached for container {0}")]
     NotAttached(String),
@@ -160,6 +166,7 @@ impl AttachError {
             Self::State(error) => own(error.reason()),
             Self::NoAddress => own("NoAddress"),
             Self::NotAttached(_) => own("NotAttached"),
+            Self::NotRestorable(_) => own("NotRestorable"),
             Self::Establish { error, .. } => Told {
                 of_plugin: Some(error),
                 ..plugins(error)

@@ -1,6 +1,6 @@
 //! The calls of plugins that attach a pod.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use floe_core::{
     cni::{
@@ -60,6 +60,7 @@ impl Surroundings<'_> {
                 ifname: ifname.to_owned(),
                 netns: Some(call.netns.clone()).filter(|netns| !netns.is_empty()),
                 pod: Some(self.pod.clone()),
+                taken_off: BTreeSet::new(),
             },
             network: format!("{}@{ifname}", network.name),
         };

@@ -15,6 +15,7 @@ use crate::{
 mod add;
 mod del;
 mod others;
+mod restore;
 
 const PODS: &str = "/api/v1/namespaces/ns/pods";
 const RECORDS: &str = "/apis/galaxy.k8s.io/v1alpha1/floatingips";

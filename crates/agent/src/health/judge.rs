@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use floe_api::floe::{
-    ADDRESS_CONFLICT, ConflictStatus, LinkStatus, NetworkStatus, NodeNetworkStatus, READY, Summary,
+    ADDRESS_CONFLICT, ConflictStatus, LinkStatus, MissingStatus, NetworkStatus, NodeNetworkStatus,
+    READY, Summary,
 };
 use floe_core::node::settings::{NetworkConfig, Settings};
 use floe_shell::version;
@@ -19,6 +20,8 @@ pub struct Facts<'a> {
     pub links: &'a BTreeMap<String, Result<Option<LinkStatus>, String>>,
     /// The conflicts.
     pub conflicts: Vec<ConflictStatus>,
+    /// The addresses that pods lack.
+    pub missing: Vec<MissingStatus>,
     /// The conditions that were told before.
     pub before: &'a [Condition],
     /// Now, in whole seconds.
@@ -57,6 +60,7 @@ pub fn judge(facts: &Facts<'_>) -> NodeNetworkStatus {
         networks,
         links,
         conflicts: facts.conflicts.clone(),
+        missing: facts.missing.clone(),
         conditions,
     }
 }
@@ -229,6 +233,7 @@ mod tests {
             settings,
             links: &links,
             conflicts: Vec::new(),
+            missing: Vec::new(),
             before: &[],
             now: Timestamp::UNIX_EPOCH,
         });
@@ -300,6 +305,7 @@ mod tests {
                 settings: &two,
                 links: &links,
                 conflicts: Vec::new(),
+                missing: Vec::new(),
                 before,
                 now: at(second),
             })
@@ -337,6 +343,7 @@ mod tests {
             settings: &Settings::default(),
             links: &BTreeMap::new(),
             conflicts: vec![conflict],
+            missing: Vec::new(),
             before: &[],
             now: Timestamp::UNIX_EPOCH,
         });

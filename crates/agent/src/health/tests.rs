@@ -143,6 +143,7 @@ impl Running {
             client: server.client(),
             node: "n1".into(),
             settings: Arc::new(Settings::parse(&text.to_string()).unwrap()),
+            missing: Missing::default(),
             conflicts: conflicts.clone(),
             metrics: Metrics::default(),
             look_up: Arc::new(move |name| {

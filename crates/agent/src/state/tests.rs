@@ -16,6 +16,7 @@ fn attached(kind: &str) -> Attached {
         ifname: "eth0".into(),
         netns: None,
         pod: None,
+        taken_off: std::collections::BTreeSet::new(),
     }
 }
 

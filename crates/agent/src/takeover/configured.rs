@@ -19,6 +19,10 @@ pub struct Configured {
     pub attachment: Attachment,
     /// The namespace of the pod, if that was noted and the path still means it.
     pub netns: Option<PathBuf>,
+    /// Whether the address was taken off before, as the state file says.
+    pub is_off: bool,
+    /// Whether the result of a plugin says that the address is configured in the namespace.
+    pub is_expected: bool,
 }
 
 /// Every address of a record that is configured here, from the state files.
@@ -52,6 +56,7 @@ fn addresses_of(kept: &Kept, pods: &BTreeMap<String, PodId>) -> Vec<Configured> 
                 continue;
             }
             let netns = it.netns.as_ref().filter(|path| is_lasting(path));
+            let mut all = state.attached.iter();
             found.push(Configured {
                 attachment: Attachment {
                     container: kept.container.clone(),
@@ -59,6 +64,8 @@ fn addresses_of(kept: &Kept, pods: &BTreeMap<String, PodId>) -> Vec<Configured> 
                     ip,
                 },
                 netns: netns.map(PathBuf::from),
+                is_off: all.clone().any(|it| it.taken_off.contains(&ip)),
+                is_expected: all.any(|it| it.has_configured(ip) == Some(true)),
             });
         }
     }
@@ -85,6 +92,7 @@ mod tests {
             ifname: "eth0".into(),
             netns: Some(netns.into()),
             pod: None,
+            taken_off: BTreeSet::new(),
         };
         Kept {
             container: "c0".into(),

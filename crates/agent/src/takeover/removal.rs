@@ -4,6 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use floe_core::node::takeover::{Attachment, MOVED_AWAY, Oddity, Seen};
 use floe_net::takeoff::{Removed, TakeOffError, Target};
+use floe_shell::logs;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
@@ -31,7 +32,9 @@ impl Takeover {
         holder: &Seen,
         cause: Cause,
     ) -> Outcome {
-        let Configured { attachment, netns } = configured;
+        let Configured {
+            attachment, netns, ..
+        } = configured;
         let (ip, container) = (attachment.ip, &*attachment.container);
         let reach = match self.reach(container, netns).await {
             Ok(reach) => reach,
@@ -61,8 +64,16 @@ impl Takeover {
             // A panic goes on in whoever waits for the work.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
+        // For the case that the record names this pod again.
+        let noted = self.states.note_taken_off(container, ip).await;
         if !removed.0.is_empty() {
             self.report(&attachment, holder, &removed, cause);
+        }
+        if let Err(error) = noted {
+            let reason = error.reason();
+            let error = logs::with_causes(&error);
+            warn!(reason, %ip, container, error, "cannot note that an address is taken off");
+            return Outcome::Failed;
         }
         let all = failed.len();
         failed.retain(|error| !matches!(error, TakeOffError::OutOfReach(_)));

@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use std::{path::Path, sync::Mutex};
 
 use axum::http::Method;
 use floe_api::labels;
@@ -28,6 +28,15 @@ struct Node {
     events: Events,
     inbox: Inbox,
     take_off: TakeOff,
+    restore: Restore,
+    look_in: LookIn,
+    missing: Missing,
+    /// What was configured again.
+    restored: Arc<Mutex<Vec<(String, IpAddr)>>>,
+    /// Why nothing can be configured again, if so.
+    obstacle: Arc<Mutex<Option<&'static str>>>,
+    /// What namespaces do not have.
+    absent: Arc<Mutex<BTreeSet<IpAddr>>>,
     taken_off: Arc<Mutex<Vec<Target>>>,
     /// How often something was to be taken off, also in vain.
     attempts: Arc<Mutex<usize>>,
@@ -77,6 +86,15 @@ impl Node {
             noted.push(target.clone());
             (Removed(vec![format!("address {}", target.ip)]), Vec::new())
         });
+        let (restored, obstacle) = (Arc::default(), Arc::default());
+        let restore = fake_restore(&files, &restored, &obstacle, &taken_off);
+        let absent = Arc::new(Mutex::new(BTreeSet::new()));
+        let lacking = Arc::clone(&absent);
+        let look_in: LookIn = Arc::new(move |_: &Path| {
+            let all = (0..=255).map(|last| IpAddr::from([10, 0, 0, last]));
+            let lacking = lacking.lock().unwrap();
+            Some(all.filter(|ip| !lacking.contains(ip)).collect())
+        });
         let version = json!({ "major": "1", "minor": "34", "gitVersion": "v1.34.0" });
         server.state().raw.insert("/version".into(), version);
         server.put(NODES, json!({ "metadata": { "name": "n1" } }));
@@ -88,6 +106,12 @@ impl Node {
             events,
             inbox,
             take_off: fake,
+            restore,
+            look_in,
+            missing: Missing::default(),
+            restored,
+            obstacle,
+            absent,
             taken_off,
             attempts,
             failures,
@@ -119,6 +143,9 @@ impl Node {
             node: "n1".into(),
             trust_annotations: false,
             take_off: Arc::clone(&self.take_off),
+            restore: Arc::clone(&self.restore),
+            look_in: Arc::clone(&self.look_in),
+            missing: self.missing.clone(),
             metrics: Metrics::default(),
         }
     }
@@ -162,6 +189,34 @@ impl Node {
     }
 }
 
+/// Notes what is restored, and that nothing of it is off any more, as the attacher does.
+fn fake_restore(
+    states: &States,
+    restored: &Arc<Mutex<Vec<(String, IpAddr)>>>,
+    obstacle: &Arc<Mutex<Option<&'static str>>>,
+    taken_off: &Arc<Mutex<Vec<Target>>>,
+) -> Restore {
+    let (states, restored) = (states.clone(), Arc::clone(restored));
+    let (obstacle, taken_off) = (Arc::clone(obstacle), Arc::clone(taken_off));
+    Arc::new(move |container: String, ip: IpAddr| {
+        let (states, restored) = (states.clone(), Arc::clone(&restored));
+        let (obstacle, taken_off) = (Arc::clone(&obstacle), Arc::clone(&taken_off));
+        Box::pin(async move {
+            if let Some(reason) = *obstacle.lock().unwrap() {
+                return Err((reason, "as the test wants it".to_owned()));
+            }
+            let mut state = states.read(&container).await.unwrap().unwrap();
+            for attached in &mut state.attached {
+                attached.taken_off.clear();
+            }
+            states.write(&container, &state).await.unwrap();
+            taken_off.lock().unwrap().retain(|it| it.ip != ip);
+            restored.lock().unwrap().push((container, ip));
+            Ok(true)
+        })
+    })
+}
+
 /// How many watches were asked for.
 fn watches(server: &Server) -> usize {
     server.count(&Method::GET, "watch=true")
@@ -191,6 +246,7 @@ fn state(pod: Option<PodId>, ips: &[&str]) -> State {
         ifname: "eth0".into(),
         netns,
         pod,
+        taken_off: BTreeSet::new(),
     };
     State {
         attached: vec![attached],
@@ -409,6 +465,8 @@ async fn a_pod_out_of_reach_is_told_and_one_that_is_gone_is_not() {
         let configured = Configured {
             attachment,
             netns: None,
+            is_off: false,
+            is_expected: false,
         };
         let holder = Seen {
             key: "sts_default_web_pod-hidden".into(),
@@ -426,7 +484,9 @@ async fn a_pod_out_of_reach_is_told_and_one_that_is_gone_is_not() {
                 assert_eq!(oddity.reason(), "PodOutOfReach");
             }
             Outcome::Settled if !told => {}
-            Outcome::Settled | Outcome::Odd(..) | Outcome::Failed => panic!("{listed}"),
+            Outcome::Settled | Outcome::Off(_) | Outcome::Odd(..) | Outcome::Failed => {
+                panic!("{listed}")
+            }
         }
         node.stop().await;
     }
@@ -467,5 +527,93 @@ async fn who_trusts_annotations_asks_nobody() {
         .until(|it| it.state().calls.iter().any(|it| it.contains("watch=true")))
         .await;
     assert_eq!(node.reads("10.0.0.5"), 0);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_whose_record_names_its_pod_again_is_configured_again() {
+    let server = Server::default();
+    server.put(FIPS, record("10.0.0.5", "web", "uid-web", "n1"));
+    let states = [("c0", state(Some(pod("web")), &["10.0.0.5"]))];
+    let mut node = Node::start(server.clone(), &states, false).await;
+    // An administrator edits the record, and the address is not this pod's any more.
+    server.put(FIPS, record("10.0.0.5", "other", "", ""));
+    node.until_taken_off(&["10.0.0.5"]).await;
+    node.until_told().await;
+    let noted = node.states.read("c0").await.unwrap().unwrap();
+    let ip: IpAddr = "10.0.0.5".parse().unwrap();
+    assert!(noted.attached[0].taken_off.contains(&ip));
+
+    // It is reverted. The controller has still to enter the uid.
+    server.put(FIPS, record("10.0.0.5", "web", "", "n1"));
+    let lacks = |node: &Node| {
+        node.missing
+            .current()
+            .iter()
+            .any(|it| it.pod == "default/web")
+    };
+    server.until(|_| lacks(&node)).await;
+    assert!(node.restored.lock().unwrap().is_empty());
+    // Then it cannot be configured at first: that is reported.
+    *node.obstacle.lock().unwrap() = Some("AddressConflict");
+    server.put(FIPS, record("10.0.0.5", "web", "uid-web", "n1"));
+    let told = node.until_told().await;
+    assert_eq!(
+        (told[0].reason, told[0].warning),
+        ("AddressNotRestored", true)
+    );
+    assert!(lacks(&node));
+
+    *node.obstacle.lock().unwrap() = None;
+    let mut touched = record("10.0.0.5", "web", "uid-web", "n1");
+    touched["metadata"]["annotations"] = json!({ "touched": "yes" });
+    server.put(FIPS, touched);
+    server
+        .until(|_| !node.restored.lock().unwrap().is_empty())
+        .await;
+    let told = node.until_told().await;
+    assert_eq!(
+        (told[0].reason, told[0].warning),
+        ("AddressRestored", false)
+    );
+    server.until(|_| node.missing.current().is_empty()).await;
+    assert_eq!(*node.restored.lock().unwrap(), [("c0".to_owned(), ip)]);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_was_started_again_restores_what_another_one_took_off() {
+    let server = Server::default();
+    server.put(FIPS, record("10.0.0.5", "web", "uid-web", "n1"));
+    let mut off = state(Some(pod("web")), &["10.0.0.5"]);
+    off.attached[0].taken_off = ["10.0.0.5".parse().unwrap()].into();
+    let node = Node::start(server.clone(), &[("c0", off)], false).await;
+    server
+        .until(|_| !node.restored.lock().unwrap().is_empty())
+        .await;
+    assert_eq!(node.taken_off(), [""; 0]);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_that_a_pod_has_lost_is_reported_and_not_touched() {
+    let server = Server::default();
+    server.put(FIPS, record("10.0.0.5", "web", "uid-web", "n1"));
+    let mut lost = state(Some(pod("web")), &["10.0.0.5"]);
+    let result = json!({ "cniVersion": "1.0.0", "ips": [{ "address": "10.0.0.5/24" }] });
+    lost.attached[0].conf.insert("prevResult".into(), result);
+    // A plugin that has not configured the address is not expected to have it.
+    let silent = state(Some(pod("db")), &["10.0.0.6"]);
+    server.put(FIPS, record("10.0.0.6", "db", "uid-db", "n1"));
+    let node = Node::start(server.clone(), &[("c0", lost), ("c1", silent)], false).await;
+    for last in [5, 6] {
+        let absent = IpAddr::from([10, 0, 0, last]);
+        node.absent.lock().unwrap().insert(absent);
+    }
+    server.put(FIPS, record("10.0.0.7", "x", "uid-x", "n1"));
+    server.until(|_| !node.missing.current().is_empty()).await;
+    let missing = node.missing.current();
+    assert_eq!((missing.len(), missing[0].pod.as_str()), (1, "default/web"));
+    assert!(node.restored.lock().unwrap().is_empty());
     node.stop().await;
 }

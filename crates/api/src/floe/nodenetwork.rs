@@ -49,6 +49,9 @@ pub struct NodeNetworkStatus {
     pub links: Vec<LinkStatus>,
     /// Addresses of this node's pods that somebody else uses.
     pub conflicts: Vec<ConflictStatus>,
+    /// Addresses that records give to pods of this node and that the pods do not have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingStatus>,
     /// What holds for the node as a whole: [`READY`] and [`ADDRESS_CONFLICT`].
     pub conditions: Vec<Condition>,
 }
@@ -102,6 +105,18 @@ pub struct ConflictStatus {
     /// The pod that it belongs to, with its namespace.
     pub pod: String,
     /// When it was first seen.
+    pub since: Time,
+}
+
+/// An address that its record gives to a pod and that the pod does not have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingStatus {
+    /// The address.
+    pub ip: String,
+    /// The pod that it belongs to, with its namespace.
+    pub pod: String,
+    /// When the agent first found it missing.
     pub since: Time,
 }
 
@@ -211,6 +226,13 @@ fn status_schema() -> JSONSchemaProps {
                 ),
             ),
             (
+                "missing",
+                schema::list(
+                    "Addresses that records give to pods of this node and that the pods do not have.",
+                    missing_schema(),
+                ),
+            ),
+            (
                 "conditions",
                 schema::map_list(
                     "What holds for the node as a whole.",
@@ -265,6 +287,24 @@ fn conflict_schema() -> JSONSchemaProps {
             ("since", schema::date("When it was first seen.")),
         ],
         &["ip", "mac", "pod", "since"],
+    )
+}
+
+fn missing_schema() -> JSONSchemaProps {
+    schema::object(
+        "An address that its record gives to a pod and that is not configured there.",
+        [
+            ("ip", schema::text("The address.")),
+            (
+                "pod",
+                schema::text("The pod that it belongs to, with its namespace."),
+            ),
+            (
+                "since",
+                schema::date("When the agent first found it missing."),
+            ),
+        ],
+        &["ip", "pod", "since"],
     )
 }
 

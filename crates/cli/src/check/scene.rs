@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use floe_api::{
-    floe::virtualip::VirtualIP,
+    floe::{NodeNetwork, virtualip::VirtualIP},
     galaxy::{self, FloatingIP},
     labels,
 };
 use floe_core::{
-    audit::{Content, Life, Marks, Node, Pod, Pool, StoredRecord, Vip, World},
+    audit::{Content, Life, Marks, Missing, Node, Pod, Pool, StoredRecord, Vip, World},
     ipam::{args::Args, names},
     vip::VipId,
 };
@@ -42,6 +42,11 @@ pub struct Scene {
     pub nodes: Vec<Node>,
     /// All `VirtualIP` objects; none if the cluster does not have that kind.
     pub vips: Option<Vec<Vip>>,
+    /// What agents miss on their nodes; none if the cluster does not have that kind, or the
+    /// caller may not list it.
+    pub missing: Option<Vec<Missing>>,
+    /// Whether the caller may not list what agents report.
+    pub may_not_see_nodes: bool,
 }
 
 impl Scene {
@@ -69,6 +74,7 @@ impl Scene {
         let nodes: Api<v1::Node> = Api::all(cluster.client.clone());
         let nodes = fetch::all(&nodes, None, "nodes").await;
         let nodes = nodes.map_err(|error| failed(error, access("nodes")))?;
+        let missing = missing(cluster).await?;
         Ok(Self {
             configuration,
             records: records.into_iter().map(record).collect(),
@@ -76,6 +82,8 @@ impl Scene {
             pools: pools.into_iter().filter_map(pool).collect(),
             nodes: nodes.iter().map(node).collect(),
             vips: vips(cluster).await?,
+            may_not_see_nodes: missing.is_err(),
+            missing: missing.unwrap_or_default(),
         })
     }
 
@@ -88,6 +96,7 @@ impl Scene {
             pools: &self.pools,
             nodes: &self.nodes,
             vips: self.vips.as_deref(),
+            missing: self.missing.as_deref(),
             everywhere: EVERYBODY,
             node_label: labels::node_label,
         }
@@ -120,6 +129,43 @@ async fn vips(cluster: &Cluster) -> Result<Option<Vec<Vip>>, Failure> {
     });
     Ok(Some(vips.collect()))
 }
+
+/// What agents report as missing; the inner error if the caller may not list that. A cluster
+/// without agents has no such objects.
+async fn missing(cluster: &Cluster) -> Result<Result<Option<Vec<Missing>>, Forbidden>, Failure> {
+    let api: Api<NodeNetwork> = Api::all(cluster.client.clone());
+    let objects = match fetch::all(&api, None, "networks of nodes").await {
+        Ok(objects) => objects,
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Ok(None)),
+        Err(kube::Error::Api(status)) if status.code == 403 => return Ok(Err(Forbidden)),
+        Err(error) => {
+            let access = Access {
+                verb: "list",
+                resource: "nodenetworks.floe.dev",
+                namespace: None,
+            };
+            return Err(cluster.failure(&error, access));
+        }
+    };
+    let mut all = Vec::new();
+    for object in objects {
+        let node = object.name_any();
+        for it in object.status.into_iter().flat_map(|it| it.missing) {
+            let pod = it.pod.split_once('/');
+            if let (Ok(ip), Some((namespace, name))) = (it.ip.parse(), pod) {
+                all.push(Missing {
+                    ip,
+                    pod: (namespace.to_owned(), name.to_owned()),
+                    node: node.clone(),
+                });
+            }
+        }
+    }
+    Ok(Ok(Some(all)))
+}
+
+/// The caller may not list a kind.
+struct Forbidden;
 
 /// A record as the audit sees it.
 pub fn record(raw: DynamicObject) -> StoredRecord {

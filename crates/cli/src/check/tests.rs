@@ -1,4 +1,5 @@
-use floe_shell::mock::Server;
+use floe_shell::mock::{Fault, Server};
+use http::Method;
 use serde_json::{Value, json};
 
 use super::*;
@@ -250,4 +251,30 @@ async fn a_bad_annotation_of_one_tenant_is_shown_and_does_not_fail_the_check() {
     server.put("/api/v1/namespaces/tenant/pods", bad);
     let (_, _, end) = check(&server, false, None).await;
     assert_eq!(end, "1 inconsistency");
+}
+
+#[tokio::test]
+async fn what_agents_miss_on_their_nodes_is_found() {
+    const NODES: &str = "/apis/floe.dev/v1alpha1/nodenetworks";
+    let server = server();
+    let since = "2026-01-02T03:04:05Z";
+    let missing = |pod: &str| json!([{ "ip": "10.0.70.2", "pod": pod, "since": since }]);
+    let node =
+        |missing: Value| json!({ "metadata": { "name": "n1" }, "status": { "missing": missing } });
+    server.put(NODES, node(json!([])));
+    let (out, _, _) = check(&server, false, None).await;
+    assert!(out.contains("Everything fits together"), "{out}");
+    server.put(NODES, node(missing("db/pg-0")));
+    let (out, _, _) = check(&server, false, None).await;
+    assert!(out.contains("pod/db/pg-0"), "{out}");
+    assert!(out.contains("AddressMissing"), "{out}");
+    // Of a pod that is not there any more nothing is said.
+    server.put(NODES, node(missing("db/pg-7")));
+    let (out, _, _) = check(&server, false, None).await;
+    assert!(out.contains("Everything fits together"), "{out}");
+    // Users without the permission learn what was not compared.
+    server.fault(Method::GET, "nodenetworks", Fault::Refuse(403));
+    let (out, err, _) = check(&server, false, None).await;
+    assert!(out.contains("Everything fits together"), "{out}");
+    assert!(err.contains("may not list nodenetworks.floe.dev"), "{err}");
 }

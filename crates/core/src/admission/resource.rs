@@ -70,13 +70,18 @@ pub fn judge(kind: Kind, write: Write<'_>, ledger: Option<&Ledger>) -> Verdict {
         Write::Update { new, old } => {
             let mut verdict = alone(new).forgive(&alone(old));
             if kind == Kind::FloatingIP && text(new, "/spec/key") != text(old, "/spec/key") {
-                verdict.warnings.extend(runs("spec.key", old));
+                let told = "and may lose it: its node takes the address off as soon as the \
+                    record names another pod only, and configures it again when the key is \
+                    reverted";
+                verdict.warnings.extend(runs("spec.key", old, told));
             }
             verdict
         }
         Write::Delete(object) => Verdict {
             warnings: match kind {
-                Kind::FloatingIP => runs("", object).into_iter().collect(),
+                Kind::FloatingIP => runs("", object, "and goes on with it")
+                    .into_iter()
+                    .collect(),
                 Kind::Pool | Kind::VirtualIP | Kind::FloatingIPPool | Kind::NodeDNSRecordSet => {
                     Vec::new()
                 }
@@ -115,15 +120,15 @@ fn record(object: &Value, ledger: Option<&Ledger>) -> Verdict {
     verdict
 }
 
-/// Whether somebody runs with the address of a record.
-fn runs(place: &str, record: &Value) -> Option<Finding> {
+/// Whether a pod runs with the address of a record, and what the write means for it.
+fn runs(place: &str, record: &Value, consequence: &str) -> Option<Finding> {
     let place_of_pod = Attribute::read(text(record, "/spec/attribute")).attribute;
     let key = HolderKey::from(text(record, "/spec/key"));
     if place_of_pod.uid.is_empty() || key.is_vip() {
         return None;
     }
     let told = format!(
-        "{} runs with this address on {:?}, and goes on with it",
+        "{} runs with this address on {:?}, {consequence}",
         holder(&key),
         place_of_pod.node_name
     );

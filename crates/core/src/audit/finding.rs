@@ -172,6 +172,16 @@ pub enum Finding {
         /// The node for which the record is bound; empty for none.
         node: String,
     },
+    /// A pod lacks an address that its record gives it.
+    #[error("its record gives it {ip}, but the agent of node {node} does not find it in the pod")]
+    AddressMissing {
+        /// The address.
+        ip: IpAddr,
+        /// Namespace and name of the pod.
+        pod: (String, String),
+        /// The node of the pod.
+        node: String,
+    },
     /// Something does not fit with a shared address.
     #[error(transparent)]
     Shared(SharedFinding),
@@ -231,6 +241,7 @@ impl Finding {
             Self::UnreadableAnnotation { .. } => "UnreadableAnnotation",
             Self::RecordMissing { .. } => "RecordMissing",
             Self::AddressConflict { .. } => "AddressConflict",
+            Self::AddressMissing { .. } => "AddressMissing",
             Self::ClaimedTwice { .. } => "ClaimedTwice",
             Self::Shared(shared) => shared.reason(),
         }
@@ -277,6 +288,7 @@ impl Finding {
             | Self::ClaimedTwice { ip, .. } => record(ip),
             Self::UnreadableAnnotation { pod: name, .. }
             | Self::RecordMissing { pod: name, .. }
+            | Self::AddressMissing { pod: name, .. }
             | Self::AddressConflict { pod: name, .. } => pod(name),
             Self::Shared(shared) => shared.subject(),
         }
@@ -312,6 +324,7 @@ impl Finding {
             | Self::UnreadableAnnotation { .. }
             | Self::RecordMissing { .. }
             | Self::AddressConflict { .. }
+            | Self::AddressMissing { .. }
             | Self::ClaimedTwice { .. }
             | Self::Shared(_) => None,
         }
@@ -356,6 +369,9 @@ impl Finding {
             Self::UnreadableAnnotation { .. } => "correct the annotation, or delete the pod",
             Self::RecordMissing { .. } => {
                 "the controller adopts it as soon as the pod runs and shows it"
+            }
+            Self::AddressMissing { .. } => {
+                "the agent restores what it took off itself; see the pod's Events, or delete the pod"
             }
             Self::ClaimedTwice { .. } => "delete the pod that does not hold the address",
             Self::Shared(shared) => shared.advice(),

@@ -4,6 +4,27 @@ use super::{Finding, Life, Sight};
 use crate::addr::canonical;
 
 impl Sight<'_> {
+    /// Addresses that agents miss in pods. A report may be a minute old, so it counts only as
+    /// long as the record still gives the address to the pod.
+    pub(super) fn missing(&self, findings: &mut Vec<Finding>) {
+        for missing in self.world.missing.unwrap_or_default() {
+            let (namespace, name) = &missing.pod;
+            let record = self.ledger.record(missing.ip);
+            let is_held = record.is_some_and(|it| it.key.names_pod(namespace, name));
+            let pod = self.pods.get(&(namespace.as_str(), name.as_str()));
+            let runs = pod.is_some_and(|pod| {
+                pod.life != Life::Finished && pod.node.as_ref() == Some(&missing.node)
+            });
+            if is_held && runs {
+                findings.push(Finding::AddressMissing {
+                    ip: missing.ip,
+                    pod: missing.pod.clone(),
+                    node: missing.node.clone(),
+                });
+            }
+        }
+    }
+
     pub(super) fn pods(&self, findings: &mut Vec<Finding>) {
         for (name, pod) in &self.pods {
             let own = (name.0.to_owned(), name.1.to_owned());

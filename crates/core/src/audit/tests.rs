@@ -19,6 +19,7 @@ struct Scene {
     pools: Vec<Pool>,
     nodes: Vec<Node>,
     vips: Option<Vec<Vip>>,
+    missing: Option<Vec<Missing>>,
 }
 
 impl Scene {
@@ -30,6 +31,7 @@ impl Scene {
             pools: &self.pools,
             nodes: &self.nodes,
             vips: self.vips.as_deref(),
+            missing: self.missing.as_deref(),
             everywhere: "kube-system",
             node_label: |node| (!node.is_empty()).then(|| format!("label-{node}")),
         })
@@ -37,6 +39,15 @@ impl Scene {
 
     fn reasons(&self) -> Vec<&'static str> {
         self.audit().iter().map(Finding::reason).collect()
+    }
+
+    /// The agent of a node misses the address of pod `p<number>`.
+    fn lack(&mut self, number: u8, node: &str) {
+        self.missing.get_or_insert_default().push(Missing {
+            ip: t5(2 + number),
+            pod: ("ns".into(), format!("p{number}")),
+            node: node.into(),
+        });
     }
 
     fn content(&mut self, ip: IpAddr) -> &mut Content {
@@ -125,6 +136,7 @@ fn scene() -> Scene {
             },
             addresses: vec![t5(30)],
         }]),
+        missing: Some(Vec::new()),
     };
     run(&mut scene, 0, ReleasePolicy::OnDelete);
     run(&mut scene, 1, ReleasePolicy::Immutable);
@@ -153,6 +165,7 @@ type Damage = (&'static str, fn(&mut Scene));
 
 /// Each damage gives this one finding and no other.
 const DAMAGES: &[Damage] = &[
+    ("AddressMissing", |it| it.lack(0, "n1")),
     ("NoConfiguration", |it| it.configuration = None),
     ("EntriesOverlap", |it| {
         let entry = r#"{"nodeSubnets": ["10.77.0.0/24"], "ips": ["10.0.70.20~10.0.70.21"],
@@ -465,4 +478,15 @@ fn a_conflict_names_the_node_of_the_holder() {
         told.ends_with(&format!(" holds it on node {node}")),
         "{told}"
     );
+}
+
+#[test]
+fn a_report_of_a_missing_address_that_is_out_of_date_is_no_finding() {
+    let mut scene = scene();
+    // From before the pod moved, and about a pod that is not there.
+    scene.lack(0, "n2");
+    scene.lack(7, "n1");
+    assert_eq!(scene.reasons(), [""; 0]);
+    scene.missing = None;
+    assert_eq!(scene.reasons(), [""; 0]);
 }

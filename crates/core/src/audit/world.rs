@@ -31,6 +31,9 @@ pub struct World<'a> {
     /// All `VirtualIP` objects; `None` if nobody can tell, and then nothing is said
     /// about them.
     pub vips: Option<&'a [Vip]>,
+    /// What agents report as missing on their nodes; `None` if that cannot be read, and then
+    /// nothing is said about it.
+    pub missing: Option<&'a [Missing]>,
     /// The namespace whose pools count for everybody.
     pub everywhere: &'a str,
     /// The label of a record for a node; none when it is for none.
@@ -136,6 +139,18 @@ pub struct Vip {
     pub id: VipId,
     /// The addresses that it was granted.
     pub addresses: Vec<IpAddr>,
+}
+
+/// An address that a pod lacks although its record gives it to the pod, as the agent of the
+/// node reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The address.
+    pub ip: IpAddr,
+    /// Namespace and name of the pod.
+    pub pod: (String, String),
+    /// The node.
+    pub node: String,
 }
 
 impl Content {

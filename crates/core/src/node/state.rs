@@ -11,15 +11,19 @@
 //! ```
 //!
 //! Compat: the first four members are galaxy's, so that each daemon reads the files of
-//! the other. floe adds the last two, which galaxy ignores.
+//! the other. floe adds the last two, and `TakenOff` where an address was taken off, which
+//! galaxy ignores.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::json;
-use crate::ipam::args::IpInfo;
+use crate::{addr::canonical, cni::result::Outcome, ipam::args::IpInfo};
 
 /// What was attached for one container, in the order in which it was.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,6 +47,8 @@ pub struct Attached {
     pub netns: Option<String>,
     /// The pod; absent in galaxy's files.
     pub pod: Option<PodId>,
+    /// The addresses that were taken off since, because their records named another pod.
+    pub taken_off: BTreeSet<IpAddr>,
 }
 
 /// A pod, as a state file names it.
@@ -113,6 +119,15 @@ impl Attached {
             .unwrap_or_default()
     }
 
+    /// Whether the plugin has configured an address: its result names it. Every plugin of a pod
+    /// gets all addresses as arguments, and not every plugin uses them. `None` where the result
+    /// is not noted, as in galaxy's files.
+    pub fn has_configured(&self, ip: IpAddr) -> Option<bool> {
+        let result = Outcome::from_json(self.conf.get("prevResult")?).ok()?;
+        let mut configured = result.ips.iter();
+        Some(configured.any(|it| canonical(it.address.addr()) == canonical(ip)))
+    }
+
     fn of(element: &Map<String, Value>) -> Result<Self, String> {
         let text = |name| json::text(element, name).map(ToOwned::to_owned);
         let pod = object(element, "Pod")?.map(|pod| {
@@ -136,6 +151,7 @@ impl Attached {
                 .map(|_| text("Netns"))
                 .transpose()?,
             pod: pod.transpose()?,
+            taken_off: taken_off(element),
         };
         if read.plugin().is_empty() {
             return Err("it names no plugin".into());
@@ -150,6 +166,13 @@ fn raw(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), ToOwned::to_owned)
+}
+
+/// What cannot be read as an address was taken off by no version of floe.
+fn taken_off(element: &Map<String, Value>) -> BTreeSet<IpAddr> {
+    let all = json::member(element, "TakenOff").and_then(Value::as_array);
+    let all = all.into_iter().flatten().filter_map(Value::as_str);
+    all.filter_map(|text| text.parse().ok()).collect()
 }
 
 fn object<'a>(
@@ -176,6 +199,8 @@ struct Written<'a> {
     netns: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<WrittenPod<'a>>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    taken_off: &'a BTreeSet<IpAddr>,
 }
 
 #[derive(Serialize)]
@@ -199,6 +224,7 @@ impl<'a> Written<'a> {
                 name: &pod.name,
                 uid: &pod.uid,
             }),
+            taken_off: &one.taken_off,
         }
     }
 }

@@ -39,6 +39,11 @@ fn example() -> NodeNetwork {
                 pod: "default/web-0".into(),
                 since: time(),
             }],
+            missing: vec![MissingStatus {
+                ip: "10.0.0.6".into(),
+                pod: "default/web-1".into(),
+                since: time(),
+            }],
             conditions: vec![
                 condition(READY, "True"),
                 condition(ADDRESS_CONFLICT, "True"),

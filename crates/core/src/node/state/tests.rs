@@ -19,6 +19,7 @@ fn attached() -> Attached {
             name: "a-0".into(),
             uid: "u1".into(),
         }),
+        taken_off: BTreeSet::new(),
     }
 }
 
@@ -92,6 +93,17 @@ fn the_plugin_is_the_type_of_the_configuration() {
 }
 
 #[test]
+fn an_address_was_configured_by_the_plugin_whose_result_names_it() {
+    let ip: IpAddr = "10.0.0.5".parse().unwrap();
+    assert_eq!(attached().has_configured(ip), None);
+    let mut one = attached();
+    let result = json!({ "cniVersion": "1.0.0", "ips": [{ "address": "10.0.0.5/24" }] });
+    one.conf.insert("prevResult".into(), result);
+    assert_eq!(one.has_configured(ip), Some(true));
+    assert_eq!(one.has_configured("10.0.0.6".parse().unwrap()), Some(false));
+}
+
+#[test]
 fn addresses_that_cannot_be_read_are_none() {
     for text in ["", "{}", "[1]", r#"[{"ip":"10.0.0.1"}]"#, "null"] {
         let one = Attached {
@@ -158,19 +170,23 @@ fn any_attached() -> impl Strategy<Value = Attached> {
         "\\PC{0,8}",
         option::of("\\PC{0,12}"),
         option::of(pod),
+        proptest::collection::btree_set(any::<IpAddr>(), 0..3),
     )
-        .prop_map(|(kind, args, conf, ifname, netns, pod)| Attached {
-            kind,
-            args,
-            conf: conf.into_iter().collect(),
-            ifname,
-            netns,
-            pod: pod.map(|[namespace, name, uid]| PodId {
-                namespace,
-                name,
-                uid,
-            }),
-        })
+        .prop_map(
+            |(kind, args, conf, ifname, netns, pod, taken_off)| Attached {
+                kind,
+                args,
+                conf: conf.into_iter().collect(),
+                ifname,
+                netns,
+                pod: pod.map(|[namespace, name, uid]| PodId {
+                    namespace,
+                    name,
+                    uid,
+                }),
+                taken_off,
+            },
+        )
 }
 
 proptest! {
