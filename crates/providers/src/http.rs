@@ -265,7 +265,11 @@ impl Response {
         } else {
             words
         };
-        Refusal::new(class, format!("{words} (status {status})")).after(self.retry_after())
+        Refusal {
+            // Proxies answer with other statuses, and the server behind them may still be at it.
+            answered: status == 500,
+            ..Refusal::new(class, format!("{words} (status {status})")).after(self.retry_after())
+        }
     }
 
     /// When the server wants to be asked again.

@@ -132,6 +132,9 @@ pub struct Refusal {
     pub message: String,
     /// It said when to come back.
     pub retry_after: Option<Duration>,
+    /// The server itself has answered that it failed. With [`Class::Unclear`] that means: it does
+    /// no more about it, though part of it may be done.
+    pub answered: bool,
 }
 
 /// The kinds of refusals that make a difference.
@@ -161,6 +164,11 @@ pub enum Class {
     Unavailable,
     /// No answer: it may have been done or not.
     Unclear,
+    /// The API server does not store what has to be remembered before something is bought: the
+    /// CRD lacks the field.
+    NotStored,
+    /// floe lacks the permission to remember what is bought.
+    NotPermitted,
 }
 
 impl Class {
@@ -179,6 +187,8 @@ impl Class {
             Self::Invalid => "ProviderRejected",
             Self::Unavailable => "ProviderUnavailable",
             Self::Unclear => "ProviderTimeout",
+            Self::NotStored => "SchemaOutdated",
+            Self::NotPermitted => "PermissionMissing",
         }
     }
 }
@@ -197,6 +207,7 @@ impl Refusal {
             class,
             message,
             retry_after: None,
+            answered: false,
         }
     }
 

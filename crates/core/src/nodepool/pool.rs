@@ -254,6 +254,7 @@ impl Pool {
         } else {
             calls.extend(self.plan(&mut agenda));
         }
+        calls.extend(self.repeat(&mut agenda));
         calls.extend(self.check(&mut agenda));
         let eager = self.is_eager();
         if self.account.ask(eager, self.steps, &mut agenda) {
@@ -353,6 +354,7 @@ fn resumed(pending: &Pending) -> Address {
             from: String::new(),
             reason: "Resumed",
         },
+        unclear_since: None,
     };
     Address {
         order: Some(order),

@@ -53,7 +53,9 @@ impl Class {
             | Self::ZoneUnknown
             | Self::Quota
             | Self::Unauthorized
-            | Self::Invalid => Pace::Slow,
+            | Self::Invalid
+            | Self::NotStored
+            | Self::NotPermitted => Pace::Slow,
         }
     }
 }

@@ -1,11 +1,14 @@
 //! One address of a pool: where it is, and what is being done to it.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use jiff::Timestamp;
 
 use super::{spec::Server, view::Trouble};
-use crate::{ipam::families::Family, nodepool::retry::Tries};
+use crate::{
+    ipam::families::Family,
+    nodepool::{cloud::Refusal, retry::Tries},
+};
 
 /// What is known of one address.
 #[derive(Clone, Debug)]
@@ -26,8 +29,9 @@ pub(super) struct Address {
     /// What it is good for, and since which step.
     pub standing: Standing,
     pub step: u64,
-    /// Just bought, while more are being bought: the last one is used first.
-    pub fresh: bool,
+    /// The servers for which the cloud has refused it without a cause that can be seen. Others
+    /// may get it.
+    pub refused_by: BTreeMap<Server, Tries>,
     /// Where it was taken from, on its way to somebody else.
     pub origin: Option<Origin>,
     pub assignments: u64,
@@ -76,6 +80,8 @@ pub(super) struct Order {
     pub target: Option<Server>,
     pub stage: Stage,
     pub origin: Origin,
+    /// Since when its end is not known, also when it was given again meanwhile.
+    pub unclear_since: Option<Timestamp>,
 }
 
 /// How far an order is.
@@ -91,8 +97,14 @@ pub(super) enum Stage {
         checking: bool,
         looks: Tries,
     },
-    /// There was no answer: lists will tell.
-    Unclear { since: Timestamp },
+    /// There was no answer, or one that it failed: lists will tell.
+    Unclear {
+        since: Timestamp,
+        /// The cloud has answered that it failed, so the same order may be given again.
+        answer: Option<Refusal>,
+        /// A list that was begun after the answer shows that it is not done.
+        undone: bool,
+    },
     /// The cloud says that it is done. Its lists may need a moment to say the same.
     Settling { since: Timestamp, doubted: bool },
 }
@@ -125,7 +137,7 @@ impl Address {
             changed,
             standing: Standing::Unusable,
             step: 0,
-            fresh: false,
+            refused_by: BTreeMap::new(),
             origin: None,
             assignments: 0,
             assignment_errors: 0,

@@ -31,6 +31,9 @@ use crate::nodepool::{
 /// somebody must have removed it; before, it may just be an old one.
 const UNSEEN: Duration = Duration::from_mins(10);
 
+/// How long free addresses wait for one that is being bought.
+const PURCHASE_FIRST: Duration = Duration::from_secs(10);
+
 /// The purchase under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buying {
@@ -109,7 +112,6 @@ impl Pool {
         if !wants {
             self.is_not_wanted();
         }
-        self.release_fresh(wants);
         match self.buying.step.clone() {
             Step::Idle if wants => self.begin(agenda),
             Step::ToWrite if agenda.is_over(self.buying.tries.next) => {
@@ -146,6 +148,15 @@ impl Pool {
             | Step::Unclear { .. }
             | Step::ToEnter(_)
             | Step::Entering(_) => None,
+        }
+    }
+
+    /// What kept an intent from being written was fixed: it is tried at once.
+    pub fn retry_purchase(&mut self) {
+        if self.buying.step == Step::ToWrite {
+            self.buying.tries = Tries::default();
+            self.buying.trouble = None;
+            self.stirred = true;
         }
     }
 
@@ -221,8 +232,7 @@ impl Pool {
             if known.is_none_or(|it| it.place == Place::Unknown && it.order.is_none()) {
                 let listed = self.account.listed.get(ip);
                 let server = listed.and_then(|it| it.server.as_ref());
-                let mut address = Address::new(Place::of(server), changed);
-                address.fresh = true;
+                let address = Address::new(Place::of(server), changed);
                 self.addresses.insert(*ip, address);
             }
         }
@@ -372,13 +382,16 @@ impl Pool {
         }
     }
 
-    /// New addresses are used when all of them are there, or when that fails.
-    fn release_fresh(&mut self, wants: bool) {
-        if !wants || self.buying.trouble.is_some() {
-            for address in self.addresses.values_mut() {
-                address.fresh = false;
-            }
-        }
+    /// Whether free addresses wait for a purchase, since the one that is bought last is used first.
+    /// Not for long: a node that waits for an address matters more than which one it gets.
+    ///
+    /// Compat: FLIPOP buys everything before it assigns anything.
+    pub(super) fn awaits_purchase(&self, agenda: &mut Agenda) -> bool {
+        let purchase = self.memory.purchase.as_ref();
+        let Some(purchase) = purchase.filter(|_| self.buying.trouble.is_none()) else {
+            return false;
+        };
+        !agenda.is_over(Some(after(purchase.since, PURCHASE_FIRST)))
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     call::Answer,
 };
 use crate::nodepool::{
-    cloud::{Class, Listed, Refusal},
+    cloud::Listed,
     retry::{Pace, after},
 };
 
@@ -25,6 +25,8 @@ enum Verdict {
     Settled,
     /// It shows that the order without an answer was not done.
     NotDone,
+    /// It shows that an order is not done of which the cloud said that it failed.
+    Undone,
     /// It contradicts the cloud's own answer, which may be a matter of time.
     Doubt,
     /// It contradicts the cloud's own answer for too long.
@@ -68,10 +70,10 @@ impl Pool {
                     self.follow(ip);
                 }
                 Verdict::NotDone => {
-                    let refusal = Refusal::new(Class::Unclear, "no answer from the provider");
-                    self.failed(ip, &refusal, now);
+                    self.not_done(ip, now);
                     self.follow(ip);
                 }
+                Verdict::Undone => self.undone(ip),
                 Verdict::Doubt => self.doubt(ip),
                 Verdict::Mismatch => {
                     self.mismatch(ip, now);
@@ -101,13 +103,16 @@ impl Pool {
             Stage::Pending { .. } if agrees && !is_busy => Verdict::Done,
             // An address may be on no server for other reasons, and the order still come.
             Stage::Unclear { .. } if agrees && !is_busy && order.target.is_some() => Verdict::Done,
-            Stage::Unclear { since } if begun.at >= after(since, SETTLE) && !is_busy => {
+            Stage::Unclear { since, .. } if begun.at >= after(since, SETTLE) && !is_busy => {
                 if agrees {
                     Verdict::Done
                 } else {
                     Verdict::NotDone
                 }
             }
+            Stage::Unclear {
+                answer: Some(_), ..
+            } if !is_busy => Verdict::Undone,
             Stage::Called | Stage::Pending { .. } | Stage::Unclear { .. } => Verdict::Ignore,
             Stage::Settling { .. } if agrees => Verdict::Settled,
             Stage::Settling { since, .. } if begun.at >= after(since, SETTLE) => Verdict::Mismatch,
@@ -128,6 +133,16 @@ impl Pool {
     fn is_unclear(&self, ip: IpAddr) -> bool {
         let order = self.addresses.get(&ip).and_then(|it| it.order.as_ref());
         order.is_some_and(|it| matches!(it.stage, Stage::Unclear { .. }))
+    }
+
+    fn undone(&mut self, ip: IpAddr) {
+        let address = self.addresses.get_mut(&ip);
+        if let Some(order) = address.and_then(|it| it.order.as_mut())
+            && let Stage::Unclear { undone, .. } = &mut order.stage
+        {
+            *undone = true;
+        }
+        self.learn(ip);
     }
 
     fn doubt(&mut self, ip: IpAddr) {

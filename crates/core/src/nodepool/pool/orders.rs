@@ -46,7 +46,11 @@ impl Pool {
                 continue;
             }
             if handle.is_empty() || agenda.due(after(began, FORGOTTEN)) {
-                order.stage = Stage::Unclear { since: agenda.now };
+                order.stage = Stage::Unclear {
+                    since: agenda.now,
+                    answer: None,
+                    undone: false,
+                };
                 address.changed = changed;
                 let server = order.target.clone();
                 self.memory.pending.insert(*ip, nameless(server));
@@ -94,7 +98,7 @@ impl Pool {
                 self.accepted(ip, now);
             }
             Answer::Refused(refusal) if refusal.class == Class::Unclear => {
-                self.unclear(ip, now);
+                self.unclear(ip, Some(refusal).filter(|it| it.answered), now);
             }
             Answer::Refused(refusal) => self.failed(ip, &refusal, now),
             Answer::Listed(_) | Answer::Progress(_) | Answer::Bought(_) => {
@@ -139,13 +143,15 @@ impl Pool {
                 | Class::ServerTaken
                 | Class::HeldElsewhere
                 | Class::ZoneUnknown
-                | Class::Invalid => self.unclear(ip, now),
+                | Class::Invalid => self.unclear(ip, None, now),
                 Class::Quota
                 | Class::RateLimited
                 | Class::Busy
                 | Class::Unauthorized
                 | Class::Unavailable
-                | Class::Unclear => {
+                | Class::Unclear
+                | Class::NotStored
+                | Class::NotPermitted => {
                     // The order goes on, whatever is wrong with the question.
                     let asked = refusal.retry_after;
                     let soon = Refusal::new(Class::Unavailable, "").after(asked);
@@ -167,6 +173,7 @@ impl Pool {
         address.changed = changed;
         address.tries = Tries::default();
         address.trouble = None;
+        address.refused_by.clear();
         let target = address.order.as_ref().and_then(|it| it.target.as_ref());
         if let Some(server) = target {
             address.assignments += 1;
@@ -216,24 +223,106 @@ impl Pool {
         }
     }
 
-    /// There is no answer to an order, or none any more.
-    fn unclear(&mut self, ip: IpAddr, now: Timestamp) {
+    /// There is no answer to an order, or none any more; or the cloud has answered that it failed,
+    /// which does not tell whether it was done. Then the same order is given again when its
+    /// time has come and a list shows that it is not done: it could do no harm twice.
+    fn unclear(&mut self, ip: IpAddr, answer: Option<Refusal>, now: Timestamp) {
         let changed = self.tick(now);
         let Some(address) = self.addresses.get_mut(&ip) else {
             return;
         };
         if let Some(order) = &mut address.order {
-            order.stage = Stage::Unclear { since: now };
+            let since = *order.unclear_since.get_or_insert(now);
+            order.stage = Stage::Unclear {
+                since,
+                answer: answer.clone(),
+                undone: false,
+            };
             let server = order.target.clone();
             self.memory.pending.insert(ip, nameless(server));
             // It may have been done: the next one keeps its distance.
-            if order.target.is_some() {
+            let is_assignment = order.target.is_some();
+            if is_assignment {
                 self.assigned = Some(now);
+            }
+            if let Some(refusal) = answer {
+                if is_assignment {
+                    address.assignment_errors += 1;
+                }
+                let until = address.tries.refused(&refusal, now);
+                let what = what_failed(is_assignment);
+                let reason = Class::Unavailable.reason();
+                address.show(reason, format!("{what}: {refusal}"), until);
             }
         }
         address.changed = changed;
         self.account.look_soon(now);
         self.account.look_at_once();
+    }
+
+    /// Gives orders again of which the cloud said that they failed, and of which a list shows that
+    /// they are not done.
+    pub(super) fn repeat(&mut self, agenda: &mut Agenda) -> Vec<Call> {
+        let mut calls = Vec::new();
+        if !self.account.is_open(agenda) {
+            return calls;
+        }
+        let undone = self.addresses.iter().filter(|(_, it)| {
+            let order = it.order.as_ref();
+            order.is_some_and(|it| matches!(it.stage, Stage::Unclear { undone: true, .. }))
+        });
+        let undone: Vec<IpAddr> = undone.map(|(ip, _)| *ip).collect();
+        for ip in undone {
+            let Some(address) = self.addresses.get(&ip) else {
+                continue;
+            };
+            let Some(order) = &address.order else {
+                continue;
+            };
+            let target = order.target.clone();
+            // For another node the end of this order has to be known first.
+            let fits = target.as_ref().is_none_or(|it| self.turns.fits(it));
+            let is_alone = !self.spec.capabilities.displaces || self.is_room_known(agenda.now);
+            if !fits || !is_alone || !agenda.is_over(address.tries.next) {
+                continue;
+            }
+            if target.is_some() && !self.has_cooled_off(agenda) {
+                continue;
+            }
+            if let Some(order) = self.addresses.get_mut(&ip).and_then(|it| it.order.as_mut()) {
+                order.stage = Stage::Called;
+            }
+            calls.push(match target {
+                Some(server) => Call::Assign { ip, server },
+                None => Call::Detach { ip },
+            });
+        }
+        calls
+    }
+
+    /// An order whose end was not known was not done. One of which the cloud has said that it
+    /// failed was counted then, and its wait goes on.
+    pub(super) fn not_done(&mut self, ip: IpAddr, now: Timestamp) {
+        let address = self.addresses.get_mut(&ip);
+        let order = address.as_ref().and_then(|it| it.order.as_ref());
+        let stage = order.map(|it| &it.stage);
+        let Some(Stage::Unclear {
+            answer: Some(_), ..
+        }) = stage
+        else {
+            let refusal = Refusal::new(Class::Unclear, "no answer from the provider");
+            self.failed(ip, &refusal, now);
+            return;
+        };
+        let order = address.and_then(|it| it.order.take());
+        self.memory.pending.remove(&ip);
+        if let Some(server) = order.and_then(|it| it.target) {
+            self.turns.failed(&server);
+        }
+        let changed = self.tick(now);
+        if let Some(address) = self.addresses.get_mut(&ip) {
+            address.changed = changed;
+        }
     }
 
     /// An order was refused, or has failed. What happens next depends on whose fault it is.
@@ -247,13 +336,10 @@ impl Pool {
             return;
         };
         address.changed = changed;
-        let what = match &order.target {
-            Some(_) => {
-                address.assignment_errors += 1;
-                "assigning IP to node"
-            }
-            None => "detaching IP from node",
-        };
+        let what = what_failed(order.target.is_some());
+        if order.target.is_some() {
+            address.assignment_errors += 1;
+        }
         let until = match refusal.class {
             Class::ServerTaken | Class::ServerUnknown => {
                 self.account.look_at_once();
@@ -275,12 +361,23 @@ impl Pool {
                 self.account.look_at_once();
                 address.tries.refused(refusal, now)
             }
+            // Nothing tells whether the address or the server is to blame: another server that fits
+            // may get it, and this one another address.
+            Class::Invalid if order.target.is_some() => {
+                let server = order.target.clone().unwrap_or_default();
+                self.turns.failed(&server);
+                let tries = address.refused_by.entry(server).or_default();
+                tries.refused(refusal, now);
+                address.tries.again(Pace::Fast, now)
+            }
             Class::ZoneUnknown
             | Class::Quota
             | Class::Unauthorized
             | Class::Invalid
             | Class::Unavailable
-            | Class::Unclear => {
+            | Class::Unclear
+            | Class::NotStored
+            | Class::NotPermitted => {
                 if let Some(server) = &order.target {
                     self.turns.failed(server);
                 }
@@ -291,6 +388,15 @@ impl Pool {
             }
         };
         address.show(refusal.class.reason(), format!("{what}: {refusal}"), until);
+    }
+}
+
+/// The words of FLIPOP's status.
+fn what_failed(is_assignment: bool) -> &'static str {
+    if is_assignment {
+        "assigning IP to node"
+    } else {
+        "detaching IP from node"
     }
 }
 

@@ -48,8 +48,15 @@ impl Pool {
                 continue;
             }
             self.is_spent = false;
-            let servers = self.to_serve(family, usable.len(), agenda);
-            for ((_, ip), server) in usable.into_iter().zip(servers) {
+            let refused = usable.iter().map(|(_, ip)| self.refusals_of(*ip));
+            let count = usable.len() + refused.max().unwrap_or_default();
+            let mut servers = self.to_serve(family, count, agenda);
+            for (_, ip) in usable {
+                let mut accepted = servers.iter();
+                let accepted = accepted.position(|it| !self.is_refused(ip, it, agenda));
+                let Some(server) = accepted.map(|position| servers.remove(position)) else {
+                    continue;
+                };
                 if !self.has_cooled_off(agenda) {
                     return calls;
                 }
@@ -118,10 +125,11 @@ impl Pool {
             let Some(address) = self.addresses.get(ip) else {
                 continue;
             };
-            if family(*ip) != kind || !address.is_quiet() || address.foreign || address.fresh {
+            if family(*ip) != kind || !address.is_quiet() || address.foreign {
                 continue;
             }
             let usage = match (address.standing, address.place.server()) {
+                (Standing::Free, _) if self.awaits_purchase(agenda) => continue,
                 (Standing::Free, _) => Use::Free(std::cmp::Reverse(address.step)),
                 (Standing::Parked, Some(server)) => {
                     if !agenda.due(self.grace_ends(server)) {
@@ -152,6 +160,19 @@ impl Pool {
         })
     }
 
+    /// For how many servers the cloud has refused an address.
+    fn refusals_of(&self, ip: IpAddr) -> usize {
+        let address = self.addresses.get(&ip);
+        address.map_or(0, |it| it.refused_by.len())
+    }
+
+    /// Whether the cloud has just refused this address for this server.
+    fn is_refused(&self, ip: IpAddr, server: &str, agenda: &mut Agenda) -> bool {
+        let tries = self.addresses.get(&ip);
+        let tries = tries.and_then(|it| it.refused_by.get(server));
+        tries.is_some_and(|it| !agenda.is_over(it.next))
+    }
+
     /// The nodes that could get one of so many addresses now.
     fn to_serve(&self, kind: Family, count: usize, agenda: &mut Agenda) -> Vec<Server> {
         // What is being taken off a server is for those who have waited longest.
@@ -168,7 +189,7 @@ impl Pool {
             .collect()
     }
 
-    fn has_cooled_off(&self, agenda: &mut Agenda) -> bool {
+    pub(super) fn has_cooled_off(&self, agenda: &mut Agenda) -> bool {
         let cool_off = self.spec.cool_off;
         if cool_off.is_zero() {
             return true;
@@ -179,7 +200,7 @@ impl Pool {
     }
 
     /// Whether one may believe that a server without an address will have none.
-    fn is_room_known(&self, now: Timestamp) -> bool {
+    pub(super) fn is_room_known(&self, now: Timestamp) -> bool {
         let heard = self.account.heard;
         heard.is_some_and(|at| after(at, FRESH) >= now)
     }
@@ -194,6 +215,7 @@ impl Pool {
             target: target.clone(),
             stage: Stage::Called,
             origin,
+            unclear_since: None,
         });
         Some(match target {
             Some(server) => Call::Assign { ip, server },
@@ -230,6 +252,7 @@ impl Pool {
             target: None,
             stage: Stage::Called,
             origin,
+            unclear_since: None,
         });
         Some(Call::Detach { ip })
     }

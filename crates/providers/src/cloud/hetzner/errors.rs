@@ -49,11 +49,16 @@ pub fn read(answer: &Response, changes: bool) -> Coded {
         | Class::Unauthorized
         | Class::Invalid
         | Class::Unavailable
-        | Class::Unclear => by_status.retry_after,
+        | Class::Unclear
+        | Class::NotStored
+        | Class::NotPermitted => by_status.retry_after,
     };
     let words = words(&refused.error.code, &refused.error.message);
     Coded {
-        refusal: Refusal::new(class, words).after(wait),
+        refusal: Refusal {
+            answered: by_status.answered,
+            ..Refusal::new(class, words).after(wait)
+        },
         code: refused.error.code,
     }
 }

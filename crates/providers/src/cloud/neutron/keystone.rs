@@ -252,7 +252,9 @@ fn unchanged(refusal: Refusal) -> Refusal {
         | Class::Busy
         | Class::Unauthorized
         | Class::Invalid
-        | Class::Unavailable => refusal,
+        | Class::Unavailable
+        | Class::NotStored
+        | Class::NotPermitted => refusal,
     }
 }
 
@@ -276,6 +278,8 @@ fn refused(answer: &Response) -> Refusal {
         | Class::Unauthorized
         | Class::Invalid
         | Class::Unavailable
-        | Class::Unclear => refusal,
+        | Class::Unclear
+        | Class::NotStored
+        | Class::NotPermitted => refusal,
     }
 }
