@@ -145,7 +145,7 @@ impl Metrics {
 
     async fn answer(self, listener: TcpListener, stop: Stop) {
         let (mut draining, mut over) = (stop.clone(), stop);
-        let server = axum::serve(listener, figures::router(self.registry()))
+        let server = axum::serve(listener, figures::router(self.registry(), &[]))
             .with_graceful_shutdown(async move { draining.requested().await });
         tokio::select! {
             _ = server => {}

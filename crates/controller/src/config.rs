@@ -28,6 +28,7 @@ mod webhook;
 
 pub use api::{ApiSettings, ApiTls, Auth, Issued};
 pub use extender::ExtenderSettings;
+pub use flipop::HealthAddress;
 pub use scheduling::{Scheduling, SchedulingSettings};
 pub use webhook::WebhookSettings;
 
@@ -39,7 +40,7 @@ pub struct Config {
     /// galaxy-ipam's JSON file.
     pub file: FilePath,
     /// Where health, readiness, version and metrics are served.
-    pub health_addr: SocketAddr,
+    pub health_addr: HealthAddress,
     /// How people and tools are answered.
     pub api: ApiSettings,
     /// How the API server is answered that asks about objects; `None`: not at all.
@@ -278,7 +279,10 @@ impl Flags {
                 explicit: self.config.is_some(),
                 path: self.config.unwrap_or_else(|| DEFAULT_FILE.into()),
             },
-            health_addr: self.flipop.metrics_bind_addr.unwrap_or(self.health_addr),
+            health_addr: match self.flipop.metrics_bind_addr {
+                Some(addr) => addr,
+                None => HealthAddress::At(self.health_addr),
+            },
             api: self.api.check(self.bind, &election.namespace),
             webhook: self.webhook.check(self.bind, &election.namespace),
             extender,

@@ -1,24 +1,93 @@
-//! Whether the API server serves the resources of galaxy as floe defines them.
+//! Whether the API server serves floe's resources with all of their fields.
 //!
-//! floe needs no right to write definitions, only to read these two. An
-//! administrator applies them; until then this says what to do.
+//! The API server drops fields that its CRD does not know, without an error. So each CRD is
+//! compared with the one of this floe, at the start and every 30 s, and fields that it lacks
+//! are reported in the log, in an Event on the CRD, in `/readyz` and in metrics. floe needs no
+//! permission to write CRDs, only to read these. An administrator applies them.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use floe_api::{crds, galaxy::VERSION};
 use floe_shell::{logs, stop::Stop};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::core::v1::ObjectReference,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceDefinition, CustomResourceDefinitionVersion,
+    },
+};
 use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
 };
 use tracing::{info, warn};
 
-use crate::metrics::Metrics;
+use crate::{
+    events::{Events, News},
+    installation::SCHEMA_OUTDATED,
+    metrics::Metrics,
+};
 
-/// What to do about a missing or old definition.
-const REMEDY: &str = "kubectl apply --server-side --force-conflicts -f deploy/crds/galaxy.yaml";
+/// The file with the CRDs of node addresses.
+pub const NODE_POOLS_FILE: &str = "deploy/crds/flipop.yaml";
+
+/// CRDs of one file.
+pub struct Group {
+    /// The CRDs as this floe has them.
+    pub crds: Vec<CustomResourceDefinition>,
+    /// The file to apply.
+    pub file: &'static str,
+    /// Whether floe waits for them; a cluster may do without the others.
+    pub required: bool,
+}
+
+impl Group {
+    /// The CRDs of pod addresses, which are galaxy's.
+    pub fn pod_ips() -> Self {
+        Self {
+            crds: crds::all(),
+            file: "deploy/crds/galaxy.yaml",
+            required: true,
+        }
+    }
+
+    /// The CRDs of floe's own group.
+    pub fn own() -> Self {
+        Self {
+            crds: crds::own(),
+            file: "deploy/crds/floe.yaml",
+            required: false,
+        }
+    }
+
+    /// The CRDs of node addresses, which are FLIPOP's.
+    pub fn node_pools() -> Self {
+        Self {
+            crds: crds::node_pools(),
+            file: NODE_POOLS_FILE,
+            required: false,
+        }
+    }
+}
+
+/// What a CRD lacks, and what to do about it.
+pub fn lacks(crd: &str, fields: &[String], file: &str) -> String {
+    /// More would not fit into an Event.
+    const SHOWN: usize = 12;
+    let mut words = fields[..fields.len().min(SHOWN)].join(", ");
+    if fields.len() > SHOWN {
+        words = format!("{words} and {} more", fields.len() - SHOWN);
+    }
+    format!(
+        "CRD {crd} lacks {words}, which are not stored; {}",
+        remedy(file)
+    )
+}
+
+fn remedy(file: &str) -> String {
+    format!("kubectl apply --server-side --force-conflicts -f {file}")
+}
 
 /// The pause between two looks while the watches wait, and later.
 const SOON: Duration = Duration::from_secs(2);
@@ -32,8 +101,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum State {
     /// Served as floe defines it.
     Served,
-    /// Served with another schema: galaxy's, or that of another floe.
+    /// Served with another schema that has all fields: that of another floe.
     Differs,
+    /// Served with a schema that lacks fields: galaxy's, FLIPOP's, or that of an older floe.
+    Lacks,
     /// This process may not read it, and so cannot tell.
     Forbidden,
     /// There, but not served yet.
@@ -50,6 +121,7 @@ impl State {
         match self {
             Self::Served => "DefinitionServed",
             Self::Differs => "DefinitionDiffers",
+            Self::Lacks => SCHEMA_OUTDATED,
             Self::Forbidden => "DefinitionForbidden",
             Self::NotServed => "DefinitionNotServed",
             Self::Missing => "DefinitionMissing",
@@ -60,53 +132,99 @@ impl State {
     /// Whether a watch of the kind can work.
     fn allows_watch(self) -> bool {
         match self {
-            Self::Served | Self::Differs | Self::Forbidden => true,
+            Self::Served | Self::Differs | Self::Lacks | Self::Forbidden => true,
             Self::NotServed | Self::Missing | Self::Unknown => false,
         }
     }
 }
 
-/// Looks at the definitions again and again until `stop`. `defined` becomes true
-/// once all of them can be watched, and stays so.
-pub async fn check(client: Client, metrics: Metrics, defined: watch::Sender<bool>, mut stop: Stop) {
+/// What a look at CRDs is reported to.
+pub struct Report {
+    /// Where it is counted, and where problems are listed.
+    pub metrics: Metrics,
+    /// Where Events go.
+    pub events: Events,
+    /// Becomes true once all required CRDs can be watched, and stays so.
+    pub defined: watch::Sender<bool>,
+    /// Counts changes of CRDs.
+    pub changes: watch::Sender<u64>,
+}
+
+/// Looks at the CRDs again and again until `stop`.
+pub async fn check(client: Client, groups: Vec<Group>, report: Report, mut stop: Stop) {
     let api = Api::all(client);
     tokio::select! {
         () = stop.requested() => {}
-        () = look_forever(&api, &metrics, &defined) => {}
+        () = look_forever(&api, &groups, &report) => {}
     }
 }
 
-async fn look_forever(
-    api: &Api<CustomResourceDefinition>,
-    metrics: &Metrics,
-    defined: &watch::Sender<bool>,
-) {
-    let mut definitions: Vec<(CustomResourceDefinition, Option<State>)> =
-        crds::all().into_iter().map(|it| (it, None)).collect();
+async fn look_forever(api: &Api<CustomResourceDefinition>, groups: &[Group], report: &Report) {
+    let all = groups
+        .iter()
+        .flat_map(|group| group.crds.iter().map(move |crd| (group, crd, None)));
+    let mut all: Vec<(&Group, &CustomResourceDefinition, Option<Look>)> = all.collect();
     loop {
-        for (ours, last) in &mut definitions {
-            let (state, error) = look(api, ours).await;
-            if *last != Some(state) {
-                tell(&ours.name_any(), state, error.as_deref());
-                metrics.definition(&ours.name_any(), state);
-                *last = Some(state);
+        let mut has_changed = false;
+        for (group, ours, last) in &mut all {
+            let look = look(api, ours).await;
+            if last.as_ref() != Some(&look) {
+                has_changed |= last.is_some();
+                report.tell(&ours.name_any(), group, &look);
+                *last = Some(look);
             }
         }
-        let mut states = definitions.iter().filter_map(|(_, state)| *state);
-        let watchable = states.all(State::allows_watch);
+        if has_changed {
+            report.changes.send_modify(|count| *count += 1);
+        }
+        let mut required = all.iter().filter(|(group, ..)| group.required);
+        let is_watchable = |look: &Look| look.state.allows_watch();
+        let watchable = required.all(|(_, _, look)| look.as_ref().is_some_and(is_watchable));
         if watchable {
-            defined.send_replace(true);
+            report.defined.send_replace(true);
         }
         sleep(if watchable { LATER } else { SOON }).await;
     }
 }
 
-async fn look(
-    api: &Api<CustomResourceDefinition>,
-    ours: &CustomResourceDefinition,
-) -> (State, Option<String>) {
+/// What a look at a CRD has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Look {
+    state: State,
+    /// The fields that it lacks, as paths.
+    lacking: Vec<String>,
+    /// Why it could not be read.
+    error: Option<String>,
+    uid: Option<String>,
+    /// Counts changes of its specification.
+    generation: Option<i64>,
+}
+
+impl Look {
+    fn failed(state: State, error: String) -> Self {
+        Self {
+            state,
+            lacking: Vec::new(),
+            error: Some(error),
+            uid: None,
+            generation: None,
+        }
+    }
+}
+
+async fn look(api: &Api<CustomResourceDefinition>, ours: &CustomResourceDefinition) -> Look {
     match timeout(PATIENCE, api.get_opt(&ours.name_any())).await {
-        Ok(Ok(served)) => (compare(ours, served.as_ref()), None),
+        Ok(Ok(served)) => {
+            let (state, lacking) = compare(ours, served.as_ref());
+            let metadata = served.map(|it| it.metadata).unwrap_or_default();
+            Look {
+                state,
+                lacking,
+                error: None,
+                uid: metadata.uid,
+                generation: metadata.generation,
+            }
+        }
         Ok(Err(error)) => {
             let forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
             let state = if forbidden {
@@ -114,27 +232,28 @@ async fn look(
             } else {
                 State::Unknown
             };
-            (state, Some(logs::with_causes(&error)))
+            Look::failed(state, logs::with_causes(&error))
         }
-        Err(_) => (
-            State::Unknown,
-            Some(format!("no answer within {PATIENCE:?}")),
-        ),
+        Err(_) => Look::failed(State::Unknown, format!("no answer within {PATIENCE:?}")),
     }
 }
 
 /// Only the schema is compared: the columns are for people, and the rest cannot
 /// change.
-fn compare(ours: &CustomResourceDefinition, served: Option<&CustomResourceDefinition>) -> State {
+fn compare(
+    ours: &CustomResourceDefinition,
+    served: Option<&CustomResourceDefinition>,
+) -> (State, Vec<String>) {
+    let nothing = Vec::new;
     let Some(served) = served else {
-        return State::Missing;
+        return (State::Missing, nothing());
     };
     let version = |definition: &CustomResourceDefinition| {
         let mut versions = definition.spec.versions.iter();
         versions.find(|it| it.name == VERSION && it.served).cloned()
     };
     let Some(theirs) = version(served) else {
-        return State::NotServed;
+        return (State::NotServed, nothing());
     };
     let conditions = served
         .status
@@ -143,39 +262,115 @@ fn compare(ours: &CustomResourceDefinition, served: Option<&CustomResourceDefini
     let established = conditions
         .into_iter()
         .any(|it| it.type_ == "Established" && it.status == "True");
-    if !established {
-        State::NotServed
-    } else if version(ours).is_some_and(|ours| ours.schema == theirs.schema) {
-        State::Served
+    let Some(ours) = version(ours).filter(|_| established) else {
+        return (State::NotServed, nothing());
+    };
+    if ours.schema == theirs.schema {
+        return (State::Served, nothing());
+    }
+    // Before apiextensions.k8s.io/v1 a CRD could keep everything.
+    let keeps_all = served.spec.preserve_unknown_fields == Some(true);
+    let schema = |it: CustomResourceDefinitionVersion| json!(it.schema)["openAPIV3Schema"].take();
+    let mut lacking = BTreeSet::new();
+    if !keeps_all {
+        find_lacking(&schema(ours), &schema(theirs), "", &mut lacking);
+    }
+    if lacking.is_empty() {
+        (State::Differs, nothing())
     } else {
-        State::Differs
+        (State::Lacks, lacking.into_iter().collect())
     }
 }
 
-fn tell(definition: &str, state: State, error: Option<&str>) {
-    let reason = state.reason();
-    match state {
-        State::Served => info!(reason, definition, "definition is served"),
-        State::Differs => warn!(
-            reason,
-            definition,
-            remedy = REMEDY,
-            "definition has another schema than this floe's, perhaps an older one",
-        ),
-        State::Forbidden => warn!(
-            reason,
-            definition, error, "definition may not be read, so its schema is not checked",
-        ),
-        State::NotServed | State::Missing => warn!(
-            reason,
-            definition,
-            remedy = REMEDY,
-            "definition is not served; waiting for it",
-        ),
-        State::Unknown => warn!(
-            reason,
-            definition, error, "definition could not be looked up; trying again",
-        ),
+/// Finds the fields that the API server drops: those of our schema that theirs does not have.
+fn find_lacking(ours: &Value, theirs: &Value, path: &str, lacking: &mut BTreeSet<String>) {
+    if theirs["x-kubernetes-preserve-unknown-fields"] == true {
+        return;
+    }
+    let below = |name: &str| match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    let (more, items) = (&theirs["additionalProperties"], &theirs["items"]);
+    for (name, own) in ours["properties"].as_object().into_iter().flatten() {
+        let known = &theirs["properties"][name];
+        let known = if known.is_null() { more } else { known };
+        if known.is_null() {
+            lacking.insert(below(name));
+        } else {
+            find_lacking(own, known, &below(name), lacking);
+        }
+    }
+    for (own, known) in [
+        (&ours["additionalProperties"], more),
+        (&ours["items"], items),
+    ] {
+        if own.is_object() && known.is_object() {
+            find_lacking(own, known, &below("*"), lacking);
+        } else if own.is_object() && known.is_null() && !path.is_empty() {
+            lacking.insert(below("*"));
+        }
+    }
+}
+
+impl Report {
+    fn tell(&self, crd: &str, group: &Group, look: &Look) {
+        let (reason, error) = (look.state.reason(), look.error.as_deref());
+        let remedy = remedy(group.file);
+        // A cluster without a kind that floe does not need is as it should be.
+        let is_unused = look.state == State::Missing && !group.required;
+        if is_unused {
+            info!(reason, crd, remedy, "this cluster does without a CRD");
+        } else {
+            self.metrics.definition(crd, look.state);
+        }
+        let installation = self.metrics.installation();
+        installation.resolve(SCHEMA_OUTDATED, crd);
+        match look.state {
+            State::Served => info!(reason, crd, "CRD is served"),
+            State::Differs => warn!(
+                reason,
+                crd, remedy, "CRD has another schema than the one of this floe",
+            ),
+            State::Lacks => {
+                let message = lacks(crd, &look.lacking, group.file);
+                let fields = &look.lacking;
+                warn!(
+                    reason,
+                    crd,
+                    ?fields,
+                    remedy,
+                    "CRD lacks fields, which are not stored"
+                );
+                installation.report(reason, crd, &message);
+                self.events.tell(News {
+                    about: ObjectReference {
+                        api_version: Some("apiextensions.k8s.io/v1".into()),
+                        kind: Some("CustomResourceDefinition".into()),
+                        name: Some(crd.to_owned()),
+                        uid: look.uid.clone(),
+                        resource_version: look.generation.map(|it| it.to_string()),
+                        ..ObjectReference::default()
+                    },
+                    warning: true,
+                    reason,
+                    action: "Compare",
+                    note: message,
+                });
+            }
+            State::Forbidden => warn!(
+                reason,
+                crd, error, "CRD may not be read, so its schema is not checked",
+            ),
+            State::NotServed | State::Missing if !is_unused => {
+                warn!(reason, crd, remedy, "CRD is not served; waiting for it");
+            }
+            State::NotServed | State::Missing => {}
+            State::Unknown => warn!(
+                reason,
+                crd, error, "CRD could not be looked up; trying again",
+            ),
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 //! - `/healthz` answers 200 while the process can answer at all.
 //! - `/readyz` answers 200 or 503, with a body that names each check, whether
 //!   it holds and a stable reason. Followers are ready too: they take over. The
-//!   body also tells how the address configuration stands, on which readiness
-//!   does not depend: to be not ready would not bring one.
+//!   body also tells how the address configuration stands, and which problems of the
+//!   installation are known. Readiness does not depend on them: to be not ready would
+//!   fix neither.
 //! - `/version` says what was built.
 
 use std::time::Duration;
@@ -15,7 +16,13 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::{net::TcpListener, sync::watch, time::sleep};
 
-use crate::{addresses, contact::Contact, leader::Standing, store::Warmth};
+use crate::{
+    addresses,
+    contact::Contact,
+    installation::{Installation, Problem},
+    leader::Standing,
+    store::Warmth,
+};
 
 /// How long open connections may take to end when the process stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -33,6 +40,8 @@ pub struct Probes {
     pub warmth: watch::Receiver<Warmth>,
     /// How the address configuration stands.
     pub configuration: watch::Receiver<addresses::State>,
+    /// What an administrator has to fix.
+    pub installation: Installation,
     /// How old a contact may be.
     pub limit: Duration,
 }
@@ -81,6 +90,7 @@ struct Readiness {
     ready: bool,
     checks: [Check; 3],
     configuration: addresses::State,
+    problems: Vec<Problem>,
     #[serde(flatten)]
     standing: Standing,
 }
@@ -100,6 +110,7 @@ impl Probes {
             ready: checks.iter().all(|check| check.ok),
             checks,
             configuration: self.configuration.borrow().clone(),
+            problems: self.installation.problems(),
             standing: self.standing.borrow().clone(),
         }
     }

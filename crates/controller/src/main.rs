@@ -35,6 +35,7 @@ mod evict;
 mod extender;
 mod gates;
 mod health;
+mod installation;
 mod leader;
 mod marks;
 mod metrics;

@@ -13,7 +13,9 @@ use prometheus_client::{
 };
 use tokio::sync::watch;
 
-use crate::{addresses::Outcome, definitions, leader::Standing, store::Store};
+use crate::{
+    addresses::Outcome, definitions, installation::Installation, leader::Standing, store::Store,
+};
 
 mod admission;
 mod books;
@@ -22,7 +24,7 @@ mod rollouts;
 mod vips;
 
 pub use admission::Admission;
-pub use nodepools::{IpFigures, NodePools, PoolFigures, RecordFigures};
+pub use nodepools::{IpFigures, NodePools, PLAIN_COUNTERS, PoolFigures, RecordFigures};
 pub use rollouts::Rollouts;
 pub use vips::Vips;
 
@@ -68,6 +70,7 @@ pub struct Metrics {
     rollouts: Rollouts,
     vips: Vips,
     node_pools: NodePools,
+    installation: Installation,
 }
 
 type Histograms = Family<Word, Histogram, fn() -> Histogram>;
@@ -101,6 +104,7 @@ impl Default for Metrics {
             rollouts: Rollouts::default(),
             vips: Vips::default(),
             node_pools: NodePools::default(),
+            installation: Installation::default(),
         }
     }
 }
@@ -256,6 +260,11 @@ impl Metrics {
         &self.node_pools
     }
 
+    /// The problems of the installation, which are served as well.
+    pub fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
     /// Everything that is served, with the books and the standing.
     pub fn registry(&self, store: Store, standing: watch::Receiver<Standing>) -> Registry {
         let mut registry = Registry::default();
@@ -309,6 +318,7 @@ impl Metrics {
         self.rollouts.register(&mut registry);
         self.vips.register(&mut registry);
         self.node_pools.register(&mut registry);
+        registry.register_collector(Box::new(self.installation.clone()));
         registry.register_collector(Box::new(books::Collector { store, standing }));
         registry
     }

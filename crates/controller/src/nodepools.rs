@@ -10,6 +10,8 @@
 //! ```
 //!
 //! - [`l2`]: the provider without a cloud: agents keep the addresses on their nodes.
+//! - [`schema`]: fields that the API server does not keep; [`permissions`]: what this process
+//!   may not do; [`blocked`]: pools report it when nothing works without it.
 //! - [`check`]: whether a specification can be followed, in FLIPOP's words; [`rivalry`]: which
 //!   pools list an address that another one keeps.
 //!
@@ -33,10 +35,11 @@ use tracing::{error, info, warn};
 
 use self::{
     account::Accounts, annotate::Words, check::DnsPlan, clock::Clock, objects::Objects,
-    rivalry::Rivals, server::Server, tell::Teller, watches::Watches,
+    permissions::Missing, rivalry::Rivals, server::Server, tell::Teller, watches::Watches,
 };
 use crate::{
     events::Events,
+    installation::Installation,
     leader::Standing,
     metrics::{Metrics, NodePools},
 };
@@ -45,14 +48,17 @@ pub use self::{account::Caller, objects::Id};
 
 mod account;
 mod annotate;
+mod blocked;
 mod check;
 mod clock;
 mod facts;
 pub mod l2;
 mod names;
 mod objects;
+mod permissions;
 mod recordset;
 mod rivalry;
+mod schema;
 mod server;
 mod sight;
 mod status;
@@ -76,6 +82,8 @@ pub struct Needs {
     pub metrics: Metrics,
     /// Whether this process leads; only a leader acts.
     pub standing: watch::Receiver<Standing>,
+    /// Counts changes of CRDs.
+    pub crd_changes: watch::Receiver<u64>,
 }
 
 /// Looks after all pools and record sets.
@@ -99,6 +107,12 @@ struct Shared {
     cluster: String,
     /// The pools that list an address of another one.
     rivals: watch::Sender<Rivals>,
+    /// Where CRDs that lack fields are reported.
+    installation: Installation,
+    /// Counts changes of CRDs.
+    crd_changes: watch::Receiver<u64>,
+    /// What this process may not do.
+    missing: watch::Receiver<Missing>,
 }
 
 impl Shared {
@@ -175,8 +189,22 @@ impl Steward {
     }
 
     async fn act(&self) {
+        let found = watch::Sender::new(Missing::default());
+        let checking = async {
+            let installation = self.needs.metrics.installation();
+            permissions::check(self.needs.client.clone(), installation, &found).await;
+        };
+        let working = self.work(found.subscribe());
+        tokio::join!(checking, working);
+    }
+
+    async fn work(&self, mut missing: watch::Receiver<Missing>) {
         let server = Server::new(self.needs.client.clone());
-        let cluster = cluster(&server).await;
+        let teller = Teller::new(self.needs.events.clone());
+        let cluster = tokio::select! {
+            uid = cluster(&server) => uid,
+            () = blocked::report(&server, &teller, &self.pools, &self.record_sets, &mut missing) => return,
+        };
         let (words, said) = mpsc::unbounded_channel();
         let metrics = self.needs.metrics.node_pools().clone();
         let clock = Clock::start();
@@ -186,11 +214,14 @@ impl Steward {
             accounts: Accounts::new(metrics.clone()),
             registry: self.needs.registry.clone(),
             words,
-            teller: Teller::new(self.needs.events.clone()),
+            teller,
             metrics,
             clock,
             cluster,
             rivals: watch::Sender::default(),
+            installation: self.needs.metrics.installation().clone(),
+            crd_changes: self.needs.crd_changes.clone(),
+            missing,
         });
         let mut crew = Crew::default();
         let annotating = annotate::run(server, said, self.pools.clone());

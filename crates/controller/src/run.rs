@@ -19,13 +19,13 @@ use crate::{
     apiserver::{self, Pace},
     config::{Config, Scheduling},
     contact::Contact,
-    definitions,
+    definitions::{self, Group},
     events::{self, Events},
     evict::Evictor,
     extender::callers::TokenError,
     health::{self, Probes},
     leader::{self, Addresses, Elector, Standing},
-    metrics::Metrics,
+    metrics::{Metrics, PLAIN_COUNTERS},
     rest::{self, front::Replica, v1::Scheme},
     store::{self, Feeds, Store},
     transport::{
@@ -43,6 +43,7 @@ mod webhook;
 
 use doors::Doors;
 use float_ips::{Answering, Surroundings};
+use node_ips::Surrounding;
 use schedulers::CallerRules;
 
 /// Why the controller ended although nobody has asked it to.
@@ -62,6 +63,17 @@ pub enum Error {
     Listen {
         /// The address.
         addr: SocketAddr,
+        /// The flag that sets it.
+        flag: &'static str,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// A host name has no address.
+    #[error("cannot resolve host name {host:?}; is it an address of this host? ({flag})")]
+    Resolve {
+        /// The host name.
+        host: String,
         /// The flag that sets it.
         flag: &'static str,
         /// What the system says.
@@ -103,29 +115,45 @@ pub async fn run(config: Config) -> Result<(), Error> {
         evictor: Evictor::new(client::direct(config.kubeconfig.clone()).await?),
     };
     let doors = Doors::open(&config).await?;
-    let addr = |listener: &TcpListener, asked| listener.local_addr().unwrap_or(asked);
-    let extender_addr = addr(&doors.extender, config.extender.addr);
-    let api_addr = addr(&doors.api.listener, config.api.addr);
+    let open = open_ports(&doors);
+    let told = |addr: Option<SocketAddr>| addr.map(|it| it.to_string());
     info!(
         version = version::VERSION,
         commit = version::COMMIT,
-        health_addr = %addr(&doors.health, config.health_addr),
-        %api_addr,
-        %extender_addr,
+        health_addr = told(open.health),
+        api_addr = told(open.api),
+        extender_addr = told(open.extender),
         "floe-controller started",
     );
     let bound = config.extender.addr.ip();
     let own = address::own(bound, config.extender.advertise, &server).await;
-    let url = |port, tls| own.map(|ip| address::url(ip, port, tls));
+    let url = |addr: Option<SocketAddr>, tls| Some(address::url(own?, addr?.port(), tls));
     let own = Addresses {
-        extender: url(extender_addr.port(), config.extender.tls.is_some()),
-        api: url(api_addr.port(), config.api.tls.is_some()),
+        extender: url(open.extender, config.extender.tls.is_some()),
+        api: url(open.api, config.api.tls.is_some()),
     };
 
     let mut tasks = Tasks::default();
     start(&mut tasks, ways, config, settings, doors, own)?;
 
     tasks.run(signals).await
+}
+
+/// The addresses on which this process listens; none for what it does not serve.
+struct OpenPorts {
+    health: Option<SocketAddr>,
+    api: Option<SocketAddr>,
+    extender: Option<SocketAddr>,
+}
+
+fn open_ports(doors: &Doors) -> OpenPorts {
+    let addr = |listener: &TcpListener| listener.local_addr().ok();
+    let float_ips = doors.float_ips.as_ref();
+    OpenPorts {
+        health: doors.health.as_ref().and_then(addr),
+        api: float_ips.and_then(|it| addr(&it.api.listener)),
+        extender: float_ips.and_then(|it| addr(&it.extender)),
+    }
 }
 
 /// All tasks of the controller.
@@ -167,7 +195,7 @@ fn start(
     let (mut standing, mut lease) = (watch::channel(Standing::Leading).1, None);
     // A single replica forwards nothing, so it needs no key.
     let forwards_in = config.election.as_ref().map(|it| it.namespace.clone());
-    if let Some(election) = config.election {
+    if let Some(election) = config.election.clone() {
         let seen = lease.insert(Contact::new()).clone();
         let elector = Elector::new(sure.clone(), election, config.timing, seen, own);
         standing = elector.standing();
@@ -176,24 +204,32 @@ fn start(
 
     let (store, metrics) = (Store::default(), Metrics::default());
     let events = tell(tasks, client, &metrics);
+    let (defined, crd_changes) = look_at_crds(tasks, client, &config, &metrics, &events);
     if config.node_pools {
         let (events, metrics) = (events.clone(), metrics.clone());
         let with_agents = config.float_ips;
         let standing = standing.clone();
-        node_ips::start(tasks, &sure, with_agents, events, metrics, standing);
+        node_ips::start(
+            tasks,
+            &sure,
+            with_agents,
+            Surrounding {
+                events,
+                metrics,
+                standing,
+                crd_changes,
+            },
+        );
     }
-    if !config.float_ips {
+    let Some(open) = doors.float_ips else {
         let limit = config.timing.renew_deadline();
         let probes = node_ips::probes(contact, lease, standing.clone(), &store, &metrics, limit);
-        let figures = figures::router(metrics.registry(store, standing));
+        let figures = figures::router(metrics.registry(store, standing), PLAIN_COUNTERS);
         serve(tasks, doors.health, health::router(probes).merge(figures));
         return Ok(());
-    }
+    };
     let file = settings.file.clone();
     let configuration = configure(tasks, client, settings, &store, &metrics, &events);
-    let (sender, defined) = watch::channel(false);
-    let (looked, noted) = (client.clone(), metrics.clone());
-    tasks.start(|stop| definitions::check(looked, noted, sender, stop));
     let feeds = Feeds {
         client: client.clone(),
         store: store.clone(),
@@ -211,31 +247,32 @@ fn start(
     };
     let caller_rules = CallerRules {
         sources: config.extender.allow_from,
-        token: doors.token,
+        token: open.token,
         forwards_in,
     };
     let answering = float_ips::start(tasks, surroundings, caller_rules, &file)?;
     let Answering { extender, rest } = answering;
-    if let Some(door) = doors.webhook {
+    if let Some(door) = open.webhook {
         let (store, metrics) = (store.clone(), metrics.clone());
         let gates = config.scheduling.mode == Scheduling::Gates;
         webhook::start(tasks, client, door, store, metrics, &file, gates);
     }
     let warmth = store.warmth();
-    let secrets = doors.tls.as_ref().map(Reloader::secrets);
-    if let Some(tls) = doors.tls {
+    let secrets = open.tls.as_ref().map(Reloader::secrets);
+    if let Some(tls) = open.tls {
         tasks.start(|stop| tls.run(stop));
     }
     let listed = warmth.clone();
-    tasks.start(|stop| extender.serve(doors.extender, secrets, listed, stop));
+    tasks.start(|stop| extender.serve(open.extender, secrets, listed, stop));
 
-    let figures = figures::router(metrics.registry(store, standing.clone()));
+    let figures = figures::router(metrics.registry(store, standing.clone()), PLAIN_COUNTERS);
     let probes = health::router(Probes {
         apiserver: contact,
         lease,
         standing: standing.clone(),
         warmth: warmth.clone(),
         configuration,
+        installation: metrics.installation().clone(),
         limit: config.timing.renew_deadline(),
     });
     serve(tasks, doors.health, probes.merge(figures.clone()));
@@ -252,8 +289,37 @@ fn start(
         warmth,
         metrics,
     };
-    api::start(tasks, client, doors.api, routes, replica);
+    api::start(tasks, client, open.api, routes, replica);
     Ok(())
+}
+
+/// Starts what compares CRDs with those of this floe. Returns whether the required ones can be
+/// watched, and a counter of changes.
+fn look_at_crds(
+    tasks: &mut Tasks,
+    client: &Client,
+    config: &Config,
+    metrics: &Metrics,
+    events: &Events,
+) -> (watch::Receiver<bool>, watch::Receiver<u64>) {
+    let (defined, is_defined) = watch::channel(false);
+    let (changes, crd_changes) = watch::channel(0);
+    let mut groups = Vec::new();
+    if config.float_ips {
+        groups.extend([Group::pod_ips(), Group::own()]);
+    }
+    if config.node_pools {
+        groups.push(Group::node_pools());
+    }
+    let report = definitions::Report {
+        metrics: metrics.clone(),
+        events: events.clone(),
+        defined,
+        changes,
+    };
+    let client = client.clone();
+    tasks.start(|stop| definitions::check(client, groups, report, stop));
+    (is_defined, crd_changes)
 }
 
 /// Starts the writer of Events.
@@ -295,9 +361,52 @@ fn configure(
     state
 }
 
-fn serve(tasks: &mut Tasks, listener: TcpListener, router: axum::Router) {
+/// Serves health and metrics, unless they are disabled.
+fn serve(tasks: &mut Tasks, listener: Option<TcpListener>, router: axum::Router) {
+    let Some(listener) = listener else { return };
     tasks.start_fallible(|stop| async {
         let served = health::serve(listener, router, stop).await;
         served.map_err(Error::Serve)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn opened(flags: &[&str]) -> OpenPorts {
+        let program = [
+            "floe-controller",
+            "--bind=127.0.0.1",
+            "--port=0",
+            "--api-port=0",
+        ];
+        let config = Config::parse(program.iter().chain(flags)).unwrap();
+        open_ports(&Doors::open(&config).await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn only_ports_that_are_open_are_named() {
+        let open = opened(&["--float-ips=false", "--metrics-bind-addr=localhost:0"]).await;
+        assert!(open.health.unwrap().ip().is_loopback());
+        assert_eq!((open.api, open.extender), (None, None));
+        let open = opened(&["--metrics-bind-addr="]).await;
+        assert_eq!(open.health, None);
+        assert!(open.api.is_some() && open.extender.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_host_name_without_an_address_is_an_error_that_names_the_flag() {
+        let flags = [
+            "floe-controller",
+            "--float-ips=false",
+            "--metrics-bind-addr=no.invalid:1",
+        ];
+        let config = Config::parse(flags).unwrap();
+        let error = Doors::open(&config).await.err().unwrap().to_string();
+        assert!(
+            error.contains("no.invalid") && error.contains("--metrics-bind-addr"),
+            "{error}"
+        );
+    }
 }

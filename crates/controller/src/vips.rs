@@ -20,7 +20,7 @@ use std::{
 };
 
 use floe_core::vip::VipId;
-use floe_shell::stop::Stop;
+use floe_shell::{Unkept, stop::Stop};
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use kube::Client;
 use tokio::{
@@ -141,6 +141,8 @@ struct Memory {
     lost: BTreeMap<String, Instant>,
     /// Since when a status does not show what the register says.
     behind: BTreeMap<VipId, Instant>,
+    /// What the API server did not keep of a status.
+    unkept: BTreeMap<VipId, Unkept>,
 }
 
 /// What has changed in a namespace.
@@ -355,6 +357,7 @@ impl Steward {
         memory.planned.retain(|id, _| exists(id));
         memory.wishes.retain(|id, _| exists(id));
         memory.behind.retain(|id, _| exists(id));
+        memory.unkept.retain(|id, _| exists(id));
     }
 
     /// A panic in any task ends the process; until then memories are as good as they were.

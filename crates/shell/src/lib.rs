@@ -1,7 +1,7 @@
 //! What every long-running part of floe does alike.
 //!
 //! **What it is for.** The controller and the agents write logs, take Go's flags, reach
-//! the API server, follow what it has, also what makes no sense, tell Events, serve figures, let
+//! the API server, follow what it has, also what makes no sense, tell Events, serve figures, notice writes that were not kept, let
 //! one act at a time and stop in the same way. That way is here, once. With the feature `mock`
 //! there also is an API server in memory for their tests.
 //!
@@ -26,9 +26,11 @@ mod seen;
 pub mod stop;
 pub mod tasks;
 pub mod turns;
+pub mod unkept;
 pub mod version;
 mod watch;
 
 pub use backoff::backoff;
 pub use seen::Seen;
+pub use unkept::Unkept;
 pub use watch::follow;

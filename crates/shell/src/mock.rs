@@ -35,6 +35,7 @@ use watcher::{Change, Watcher};
 
 mod fault;
 mod place;
+mod prune;
 mod watcher;
 mod write;
 
@@ -62,6 +63,12 @@ pub struct State {
     pub down: bool,
     /// Status for every write, instead of doing it.
     pub refuse_writes: Option<u16>,
+    /// The `openAPIV3Schema` of custom resources, by the path of their collection without a
+    /// namespace: what it does not know is dropped from whatever is written.
+    pub schemas: BTreeMap<String, Value>,
+    /// What reviews of a client's own access deny, each as verb and resource, such as
+    /// `patch nodes`. Nothing else is refused by it.
+    pub denied: Vec<String>,
     /// Whether a disruption budget protects every pod.
     pub protected: bool,
     /// What comes before the number in each `resourceVersion`. No watch goes on
@@ -247,6 +254,7 @@ impl State {
     }
 
     fn store(&mut self, place: &Place, mut object: Value) -> Value {
+        self.prune(place, &mut object);
         let version = self.next();
         let meta = &mut object["metadata"];
         if let Some(namespace) = &place.namespace {
@@ -264,6 +272,12 @@ impl State {
         let before = objects.insert(key.clone(), object.clone());
         self.tell(place, key.0, before, Some(object.clone()));
         object
+    }
+
+    fn prune(&self, place: &Place, object: &mut Value) {
+        if let Some(schema) = self.schemas.get(&place.collection) {
+            prune::prune(object, schema);
+        }
     }
 
     fn remove(&mut self, place: &Place, key: &(String, String)) {

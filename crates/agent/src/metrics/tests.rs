@@ -16,8 +16,9 @@ use tower::ServiceExt as _;
 use super::*;
 
 async fn scrape(metrics: &Metrics) -> String {
-    let request = Request::get("/metrics").body(Body::empty()).unwrap();
-    let response = figures::router(metrics.registry())
+    let request = Request::get("/metrics").header("accept", "application/openmetrics-text");
+    let request = request.body(Body::empty()).unwrap();
+    let response = figures::router(metrics.registry(), &[])
         .oneshot(request)
         .await
         .unwrap();

@@ -43,8 +43,8 @@ pub enum Answer {
         /// What was found; an error: it could not be read.
         found: Result<Option<Box<VirtualIPRegister>>, ()>,
     },
-    /// The status of an object was written, or not.
-    Told(VipId, Option<Arc<VirtualIP>>),
+    /// The status of an object was written with this patch, or not.
+    Told(VipId, Option<Arc<VirtualIP>>, Value),
     /// It was asked whether a node is down; nothing: nobody knows.
     Down(String, Option<bool>),
 }
@@ -192,12 +192,12 @@ fn log(id: &VipId, change: &Change) {
 pub async fn tell(calls: Calls, id: VipId, object: Arc<VirtualIP>, status: Value) -> Answer {
     let patch = json!({
         "metadata": { "resourceVersion": object.metadata.resource_version },
-        "status": status,
+        "status": &status,
     });
     let written = calls.patch_vip(&id, &patch).await;
     let object = match written {
         Written::Done(object) => Some(Arc::new(object)),
         Written::Refused | Written::Unknown => None,
     };
-    Answer::Told(id, object)
+    Answer::Told(id, object, status)
 }

@@ -16,8 +16,11 @@ use floe_core::{
         keeper::{Role, Serving},
     },
 };
+use floe_shell::Unkept;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use tracing::warn;
 
 use super::{conditions, health, plane::Findings};
 
@@ -39,6 +42,8 @@ pub struct Teller {
     owed: BTreeSet<VipId>,
     flying: BTreeSet<VipId>,
     pauses: BTreeMap<VipId, Moment>,
+    /// What the API server did not keep of a status.
+    unkept: BTreeMap<VipId, Unkept>,
     is_due: bool,
 }
 
@@ -62,13 +67,35 @@ impl Teller {
         self.is_due = true;
     }
 
-    /// Takes in how a write went.
-    pub fn told(&mut self, id: &VipId, done: bool, now: Moment) {
+    /// Takes in how a write went: the object as it is then, unless it failed.
+    pub fn told(&mut self, id: &VipId, written: Option<&VirtualIP>, status: &Value, now: Moment) {
         self.flying.remove(id);
         self.is_due = true;
-        if !done {
+        let Some(object) = written else {
             self.pauses.insert(id.clone(), now.after(PAUSE));
+            return;
+        };
+        let unkept = self.unkept.entry(id.clone()).or_default();
+        if unkept.answered(status, &json!(object.status), Instant::now()) {
+            let VipId { namespace, name } = id;
+            warn!(
+                reason = "SchemaOutdated",
+                namespace,
+                name,
+                fields = ?unkept.fields(),
+                remedy = "kubectl apply --server-side --force-conflicts -f deploy/crds/floe.yaml",
+                "the API server does not keep fields of a status",
+            );
         }
+        if unkept.fields().is_empty() {
+            self.unkept.remove(id);
+        }
+    }
+
+    /// Whether a patch would change nothing but what the API server does not keep.
+    fn is_held(&self, id: &VipId, object: &VirtualIP, status: &Value) -> bool {
+        let held = |it: &Unkept| it.held(&json!(object.status), status, Instant::now());
+        self.unkept.get(id).and_then(held).is_some()
     }
 
     /// What to write now, each with the object as it was seen.
@@ -88,6 +115,7 @@ impl Teller {
         let time = Timestamp::now();
         let concerned = self.findings.keys().chain(&self.owed);
         let concerned: BTreeSet<VipId> = concerned.cloned().collect();
+        self.unkept.retain(|id, _| concerned.contains(id));
         let mut due = Vec::new();
         for id in concerned {
             let Some(object) = books.shown(&id) else {
@@ -116,14 +144,17 @@ impl Teller {
             if shown.is_none() && conditions.is_none() {
                 continue;
             }
+            let mut status = shown.unwrap_or_else(|| json!({}));
+            if let Some(conditions) = conditions {
+                status["conditions"] = conditions;
+            }
+            if self.is_held(&id, object, &status) {
+                continue;
+            }
             let waits = self.pauses.contains_key(&id) || self.flying.contains(&id);
             if waits || self.flying.len() >= AT_ONCE {
                 self.is_due = true;
                 continue;
-            }
-            let mut status = shown.unwrap_or_else(|| json!({}));
-            if let Some(conditions) = conditions {
-                status["conditions"] = conditions;
             }
             self.flying.insert(id.clone());
             due.push((id, Arc::clone(object), status));

@@ -3,7 +3,10 @@
 //! Credentials of clouds and name servers are no flags: they come from the environment or
 //! from files, so that nobody reads them in a list of processes.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+};
 
 use clap::{ArgAction, Args, builder::BoolishValueParser};
 
@@ -32,14 +35,15 @@ pub struct FlipopFlags {
     )]
     pub float_ips: bool,
 
-    /// FLIPOP's name for --health-addr, which it goes before
+    /// FLIPOP's name for --health-addr, which it goes before. The address may be a host name;
+    /// an empty value disables the HTTP server: no metrics, and no probes
     #[arg(
         long,
         env = "FLOE_METRICS_BIND_ADDR",
-        value_name = "ADDR:PORT",
-        value_parser = go_address
+        value_name = "HOST:PORT",
+        value_parser = HealthAddress::parse,
     )]
-    pub metrics_bind_addr: Option<SocketAddr>,
+    pub metrics_bind_addr: Option<HealthAddress>,
 
     /// FLIPOP's name for --log-level=info,floe_controller=debug
     #[arg(
@@ -51,17 +55,56 @@ pub struct FlipopFlags {
     pub debug: bool,
 }
 
-/// An address as Go writes it: without a host it is any.
-fn go_address(value: &str) -> Result<SocketAddr, String> {
-    if let Some(port) = value.strip_prefix(':') {
-        let port = port
-            .parse()
-            .map_err(|_| "expected a port after the colon")?;
-        return Ok((IpAddr::from(Ipv6Addr::UNSPECIFIED), port).into());
+/// Where health, readiness, version and metrics are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HealthAddress {
+    /// Nowhere.
+    Disabled,
+    /// At an address.
+    At(SocketAddr),
+    /// At an address of this host name, which is resolved at the start.
+    Named {
+        /// The host name.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl HealthAddress {
+    /// Reads an address as Go's `net.Listen` does: without a host it is any. Names of services,
+    /// such as `:http`, are not read.
+    fn parse(value: &str) -> Result<Self, String> {
+        if value.is_empty() {
+            return Ok(Self::Disabled);
+        }
+        if let Ok(addr) = value.parse() {
+            return Ok(Self::At(addr));
+        }
+        let expected = || "expected a host and a port, such as :8080 or localhost:8080".to_owned();
+        let (host, port) = value.rsplit_once(':').ok_or_else(expected)?;
+        let port = port.parse().map_err(|_| expected())?;
+        if host.is_empty() {
+            let any = IpAddr::from(Ipv6Addr::UNSPECIFIED);
+            return Ok(Self::At((any, port).into()));
+        }
+        let is_named = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | '_');
+        if !host.chars().all(is_named) {
+            return Err(expected());
+        }
+        let host = host.to_owned();
+        Ok(Self::Named { host, port })
     }
-    value
-        .parse()
-        .map_err(|_| "expected an address and a port, such as :8080".to_owned())
+}
+
+impl fmt::Display for HealthAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled => out.write_str("nowhere"),
+            Self::At(addr) => addr.fmt(out),
+            Self::Named { host, port } => write!(out, "{host}:{port}"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -70,13 +113,26 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_in_go() {
-        assert_eq!(go_address(":8080").unwrap().to_string(), "[::]:8080");
-        assert_eq!(
-            go_address("127.0.0.1:1").unwrap().to_string(),
-            "127.0.0.1:1"
-        );
-        for bad in ["", ":", "8080", ":x", "localhost"] {
-            assert!(go_address(bad).is_err(), "{bad}");
+        for (text, told) in [
+            (":8080", "[::]:8080"),
+            ("127.0.0.1:1", "127.0.0.1:1"),
+            ("[::1]:8080", "[::1]:8080"),
+            ("localhost:8080", "localhost:8080"),
+            ("", "nowhere"),
+        ] {
+            let read = HealthAddress::parse(text).unwrap();
+            assert_eq!(read.to_string(), told, "{text}");
+        }
+        for bad in [
+            ":",
+            "8080",
+            ":x",
+            "localhost",
+            "::1:8080",
+            "a b:1",
+            "x:99999",
+        ] {
+            assert!(HealthAddress::parse(bad).is_err(), "{bad}");
         }
     }
 }

@@ -47,7 +47,7 @@ fn defaults() -> Config {
             capacity: None,
             patience: Duration::from_mins(2),
         },
-        health_addr: "[::]:8080".parse().unwrap(),
+        health_addr: HealthAddress::At("[::]:8080".parse().unwrap()),
         log_format: logs::Format::Json,
         log_level: "info".into(),
         election: Some(Election {
@@ -97,7 +97,7 @@ fn every_flag_changes_its_setting() {
         (
             &["--health-addr=[::1]:9"],
             Config {
-                health_addr: "[::1]:9".parse().unwrap(),
+                health_addr: HealthAddress::At("[::1]:9".parse().unwrap()),
                 ..defaults()
             },
         ),

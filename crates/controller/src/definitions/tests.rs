@@ -1,10 +1,9 @@
+use super::*;
+use crate::events;
 use floe_shell::{
     mock::Server,
     stop::{self, Stopper},
 };
-use serde_json::{Value, json};
-
-use super::*;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -28,6 +27,8 @@ fn states_are_told_apart() {
         let good = applied(&ours);
         let mut old = good.clone();
         old["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({ "type": "object" });
+        let mut newer = good.clone();
+        newer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = json!("newer");
         let mut columns = good.clone();
         columns["spec"]["versions"][0]["additionalPrinterColumns"] = json!([]);
         let mut young = good.clone();
@@ -39,31 +40,99 @@ fn states_are_told_apart() {
         let cases = [
             (good, State::Served),
             (columns, State::Served),
-            (old, State::Differs),
+            (old, State::Lacks),
+            (newer, State::Differs),
             (young, State::NotServed),
             (other, State::NotServed),
             (off, State::NotServed),
         ];
         for (served, want) in cases {
             let served = decoded(served);
-            assert_eq!(compare(&ours, Some(&served)), want, "{}", ours.name_any());
+            assert_eq!(compare(&ours, Some(&served)).0, want, "{}", ours.name_any());
         }
-        assert_eq!(compare(&ours, None), State::Missing);
+        assert_eq!(compare(&ours, None).0, State::Missing);
     }
 }
 
 #[test]
 fn the_remedy_names_a_file_that_exists() {
-    let file = REMEDY.rsplit_once(' ').unwrap().1;
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
-    assert!(std::path::Path::new(root).join(file).exists(), "{file}");
+    for Group { file, .. } in [Group::pod_ips(), Group::own(), Group::node_pools()] {
+        assert!(std::path::Path::new(root).join(file).exists(), "{file}");
+    }
 }
 
 fn start(server: &Server) -> (watch::Receiver<bool>, Stopper) {
     let (sender, defined) = watch::channel(false);
     let (stopper, stop) = stop::channel();
-    tokio::spawn(check(server.client(), Metrics::default(), sender, stop));
+    let report = Report {
+        metrics: Metrics::default(),
+        events: events::channel().0,
+        defined: sender,
+        changes: watch::Sender::new(0),
+    };
+    let groups = vec![Group::pod_ips()];
+    tokio::spawn(check(server.client(), groups, report, stop));
     (defined, stopper)
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_that_a_crd_lacks_are_reported_until_it_is_applied() {
+    let server = Server::default();
+    let ours = crds::node_pools();
+    let mut old = applied(&ours[0]);
+    let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+    let status = old.pointer_mut(status).unwrap().as_object_mut().unwrap();
+    status.retain(|name, _| ["error", "ips"].contains(&name.as_str()));
+    let ip = &mut status["ips"]["additionalProperties"]["properties"];
+    ip.as_object_mut().unwrap().remove("reason");
+    server.put(DEFINITIONS, old);
+    server.put(DEFINITIONS, applied(&ours[1]));
+
+    let metrics = Metrics::default();
+    let (events, inbox) = events::channel();
+    let (_stopper, stop) = stop::channel();
+    tokio::spawn(inbox.write(server.client(), "pod".into(), stop.clone()));
+    let (changes, changed) = watch::channel(0);
+    let report = Report {
+        metrics: metrics.clone(),
+        events,
+        defined: watch::Sender::new(false),
+        changes,
+    };
+    tokio::spawn(check(
+        server.client(),
+        vec![Group::node_pools()],
+        report,
+        stop,
+    ));
+    let problems = || metrics.installation().problems();
+    server.until(|_| problems().len() == 1).await;
+    let [problem] = &problems()[..] else {
+        unreachable!()
+    };
+    assert_eq!(problem.reason, "SchemaOutdated");
+    assert_eq!(problem.subject, "floatingippools.flipop.digitalocean.com");
+    for part in [
+        "status.ips.*.reason",
+        "status.purchase",
+        "-f deploy/crds/flipop.yaml",
+    ] {
+        assert!(
+            problem.message.contains(part),
+            "{part}: {}",
+            problem.message
+        );
+    }
+    let events = "/apis/events.k8s.io/v1/events";
+    server.until(|it| it.objects(events).len() == 1).await;
+    assert_eq!(server.objects(events)[0]["reason"], "SchemaOutdated");
+    assert_eq!(*changed.borrow(), 0);
+
+    server.put(DEFINITIONS, applied(&ours[0]));
+    tokio::time::sleep(LATER).await;
+    server.until(|_| problems().is_empty()).await;
+    assert_eq!(*changed.borrow(), 1);
 }
 
 #[tokio::test(start_paused = true)]

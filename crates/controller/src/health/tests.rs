@@ -27,6 +27,7 @@ fn setup() -> Setup {
         standing: receiver,
         warmth: lists,
         configuration: configuration(),
+        installation: Installation::default(),
         limit: Duration::from_secs(10),
     });
     Setup {
@@ -175,6 +176,7 @@ async fn without_an_election_the_lease_is_no_condition() {
         standing: watch::channel(Standing::Leading).1,
         warmth: watch::channel(WARM).1,
         configuration: configuration(),
+        installation: Installation::default(),
         limit: Duration::from_secs(10),
     });
     let ready = answer(200, "ApiServerReached", "LeaderElectionDisabled");

@@ -1,7 +1,7 @@
 //! Figures about pools of node addresses, with FLIPOP's names and labels.
 //!
-//! Compat: FLIPOP's counters of assignments have no `_total` at the end of their names, so
-//! they are written as plain numbers here.
+//! Compat: FLIPOP's counters of assignments have no `_total` at the end of their names; see
+//! [`PLAIN_COUNTERS`].
 
 use std::{
     collections::BTreeMap,
@@ -23,6 +23,13 @@ use crate::nodepools::{Caller, Id};
 const BUCKETS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
+
+/// FLIPOP's names of numbers that only grow. Without `_total` at their end `OpenMetrics` knows
+/// no counter, so they are of type `unknown` there, and counters in the text format.
+pub const PLAIN_COUNTERS: &[&str] = &[ASSIGNMENTS, ASSIGNMENT_ERRORS];
+
+const ASSIGNMENTS: &str = "flipop_floatingippoolcontroller_ip_assignments";
+const ASSIGNMENT_ERRORS: &str = "flipop_floatingippoolcontroller_ip_assignment_errors";
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -196,13 +203,13 @@ impl Collector for Book {
         )?;
         out.family(
             COUNTED,
-            "flipop_floatingippoolcontroller_ip_assignments",
+            ASSIGNMENTS,
             "How often an address was assigned",
             ips().map(|(id, pool, ip)| (of_ip(id, pool, ip), number(ip.assignments))),
         )?;
         out.family(
             COUNTED,
-            "flipop_floatingippoolcontroller_ip_assignment_errors",
+            ASSIGNMENT_ERRORS,
             "How often an assignment of an address failed",
             ips().map(|(id, pool, ip)| (of_ip(id, pool, ip), number(ip.errors))),
         )?;
@@ -279,8 +286,7 @@ fn number(count: impl TryInto<u64>) -> f64 {
     count.try_into().unwrap_or(u64::MAX) as f64
 }
 
-/// What only grows. FLIPOP's names of these have no `_total` at their end, without which
-/// `OpenMetrics` knows no counter; and a gauge, which may go down, they are not.
+/// The type of [`PLAIN_COUNTERS`]: a gauge, which may go down, they are not either.
 const COUNTED: MetricType = MetricType::Unknown;
 
 struct Writer<'a, 'b>(&'a mut DescriptorEncoder<'b>);

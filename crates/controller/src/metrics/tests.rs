@@ -14,8 +14,9 @@ mod document;
 
 async fn scrape(metrics: &Metrics, store: &Store, standing: Standing) -> String {
     let standing = watch::channel(standing).1;
-    let router = figures::router(metrics.registry(store.clone(), standing));
-    let request = Request::get("/metrics").body(Body::empty()).unwrap();
+    let router = figures::router(metrics.registry(store.clone(), standing), PLAIN_COUNTERS);
+    let request = Request::get("/metrics").header("accept", "application/openmetrics-text");
+    let request = request.body(Body::empty()).unwrap();
     let response = router.oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["content-type"], figures::OPEN_METRICS);

@@ -9,6 +9,7 @@ use floe_api::flipop::records::NodeDNSRecordSet;
 use floe_core::nodepool::{cloud::Refusal, records::RecordSet, retry::after};
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep_until};
 use tracing::{info, warn};
 
@@ -18,6 +19,7 @@ use super::{
     check::{self, DnsPlan, Fault, RecordsPlan},
     names::Keeper,
     objects::{Id, newest},
+    schema::Schema,
     server::Failure,
     sight::Sight,
 };
@@ -30,12 +32,16 @@ use running::Running;
 /// How long node events are collected before DNS is told.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// The pause after a failed write of an object.
+/// The pause after a failed write of an object; each further one is twice as long.
 const WRITE_PAUSE: Duration = Duration::from_secs(2);
+
+/// The longest pause after a failed write.
+const LONGEST_WRITE_PAUSE: Duration = Duration::from_mins(2);
 
 /// Looks after a record set as long as it is there.
 pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<NodeDNSRecordSet>>) {
     let object = Arc::clone(&objects.borrow_and_update());
+    let schema = Schema::new(&shared);
     let mut worker = Worker {
         caller: Caller {
             kind: "NodeDNSRecordSet",
@@ -50,6 +56,9 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<N
         busy: false,
         pause: None,
         told: None,
+        schema,
+        failures: 0,
+        held: None,
     };
     worker.take_up();
     loop {
@@ -57,7 +66,12 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<N
         let now = worker.shared.clock.now();
         let wake = worker.wake();
         let instant = worker.shared.clock.instant(wake.unwrap_or(now));
-        let Worker { course, work, .. } = &mut worker;
+        let Worker {
+            course,
+            work,
+            schema,
+            ..
+        } = &mut worker;
         tokio::select! {
             changed = objects.changed() => {
                 if changed.is_err() {
@@ -67,6 +81,10 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<N
                 worker.take_up();
             }
             Some(done) = work.next(), if !work.is_empty() => worker.done(done),
+            () = schema.changed() => {
+                worker.pause = None;
+                worker.held = None;
+            }
             () = course.news() => {}
             () = sleep_until(instant), if wake.is_some() => {}
         }
@@ -93,6 +111,11 @@ struct Worker {
     pause: Option<Timestamp>,
     /// The trouble that is told and lasts.
     told: Option<&'static str>,
+    schema: Schema,
+    /// Failed writes in a row.
+    failures: u32,
+    /// What is left to write is not kept by the API server, and waits until then.
+    held: Option<Timestamp>,
 }
 
 enum Course {
@@ -105,6 +128,7 @@ enum Done {
     Written {
         outcome: Result<Box<NodeDNSRecordSet>, Failure>,
         fresh: Option<Box<NodeDNSRecordSet>>,
+        patch: Value,
     },
     Named {
         provider: String,
@@ -218,8 +242,17 @@ impl Worker {
                 set,
                 outcome,
             } => self.named(&provider, set, outcome, now),
-            Done::Written { outcome, fresh } => {
+            Done::Written {
+                outcome,
+                fresh,
+                patch,
+            } => {
                 self.busy = false;
+                if let Ok(object) = &outcome {
+                    self.failures = 0;
+                    let got = json!(object.status);
+                    self.schema.answered(&self.shared, &**object, &patch, &got);
+                }
                 match (outcome, fresh) {
                     (Ok(object), _) | (Err(_), Some(object)) => {
                         self.object = newest(Arc::from(object), &self.told_objects);
@@ -229,7 +262,13 @@ impl Worker {
                         let Id { namespace, name } = &self.id;
                         let reason = failure.reason();
                         warn!(reason, namespace, name, error = %failure, "a record set is not written");
-                        self.pause = Some(after(now, WRITE_PAUSE));
+                        let pause = WRITE_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures));
+                        self.failures = self.failures.saturating_add(1);
+                        self.pause = Some(after(now, pause.min(LONGEST_WRITE_PAUSE)));
+                        if let Failure::Forbidden(why) = &failure {
+                            let subject = "write nodednsrecordsets/status";
+                            self.shared.installation.report(reason, subject, why);
+                        }
                     }
                 }
             }
@@ -280,7 +319,8 @@ impl Worker {
     }
 
     fn wake(&self) -> Option<Timestamp> {
-        let pause = self.pause.filter(|_| !self.busy);
+        let pause = [self.pause, self.held].into_iter().flatten().min();
+        let pause = pause.filter(|_| !self.busy);
         let keeper = match &self.course {
             Course::Running(running) => running.keeper.wake(),
             Course::Idle | Course::Faulty(_) => None,

@@ -33,6 +33,8 @@ pub struct Scene {
     pub dns: FakeDns,
     pub metrics: Metrics,
     pub standing: watch::Sender<Standing>,
+    /// Counts changes of CRDs.
+    pub crd_changes: watch::Sender<u64>,
     stopper: Stopper,
 }
 
@@ -49,6 +51,7 @@ impl Scene {
             dns: FakeDns::default(),
             metrics: Metrics::default(),
             standing: watch::Sender::new(Standing::Leading),
+            crd_changes: watch::Sender::new(0),
             stopper: stop::channel().0,
         }
     }
@@ -89,6 +92,7 @@ impl Scene {
             events,
             metrics: self.metrics.clone(),
             standing: self.standing.subscribe(),
+            crd_changes: self.crd_changes.subscribe(),
         });
         tokio::spawn(steward.run(stop));
         self.stopper = stopper;

@@ -1,26 +1,37 @@
 //! Writes of pools, record sets and nodes. What could lose somebody else's edit is bound to
 //! the version that was judged.
 
-use std::{collections::BTreeMap, fmt::Debug, net::IpAddr, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use floe_api::flipop::{
     address,
     pool::{FINALIZER, FloatingIPPool},
 };
-use floe_shell::logs;
+use floe_shell::{logs, unkept::merge};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::core::v1::{Namespace, Node},
 };
 use kube::{
     Api, Client, Resource,
-    api::{ListParams, Patch, PatchParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::ApiResource,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{facts::Notes, objects::Id};
+use crate::installation::PERMISSION_MISSING;
 
 /// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,7 +44,11 @@ const TURNS: u32 = 5;
 
 /// The way to the API server.
 #[derive(Clone)]
-pub struct Server(Client);
+pub struct Server {
+    client: Client,
+    /// Patches of a status are forbidden, so it is replaced.
+    replaces_status: Arc<AtomicBool>,
+}
 
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +59,9 @@ pub enum Failure {
     /// There is no such object.
     #[error("it is gone")]
     Gone,
+    /// This process has no permission for it.
+    #[error("{0}")]
+    Forbidden(String),
     /// Anything else.
     #[error("{0}")]
     Failed(String),
@@ -58,6 +76,7 @@ impl Failure {
         match self {
             Self::Conflict => "PoolConflict",
             Self::Gone => "PoolGone",
+            Self::Forbidden(_) => PERMISSION_MISSING,
             Self::Failed(_) => "PoolWriteFailed",
             Self::Silent => "PoolWriteTimeout",
         }
@@ -67,12 +86,15 @@ impl Failure {
 impl Server {
     /// By this client.
     pub fn new(client: Client) -> Self {
-        Self(client)
+        Self {
+            client,
+            replaces_status: Arc::default(),
+        }
     }
 
     /// The uid of the cluster: that of its namespace `kube-system`.
     pub async fn cluster(&self) -> Result<String, Failure> {
-        let api: Api<Namespace> = Api::all(self.0.clone());
+        let api: Api<Namespace> = Api::all(self.client.clone());
         let namespace = ask(api.get_metadata("kube-system")).await?;
         namespace.metadata.uid.ok_or(Failure::Gone)
     }
@@ -85,11 +107,60 @@ impl Server {
     }
 
     /// Changes the status of an object that is as it was seen.
+    ///
+    /// Compat: FLIPOP's roles allow `update` of a status and not `patch`, so where a patch is
+    /// forbidden the status is replaced.
     pub async fn patch_status<K: Kind>(
         &self,
         id: &Id,
         version: Option<String>,
-        status: Value,
+        status: &Value,
+    ) -> Result<K, Failure> {
+        if self.replaces_status.load(Ordering::Relaxed) {
+            return self.replace_status(id, version, status).await;
+        }
+        let patched = self.merge_status(id, version.clone(), status).await;
+        let Err(Failure::Forbidden(why)) = patched else {
+            return patched;
+        };
+        match self.replace_status(id, version, status).await {
+            Ok(object) => {
+                self.replaces_status.store(true, Ordering::Relaxed);
+                Ok(object)
+            }
+            Err(Failure::Forbidden(_)) => Err(Failure::Forbidden(why)),
+            other => other,
+        }
+    }
+
+    async fn replace_status<K: Kind>(
+        &self,
+        id: &Id,
+        version: Option<String>,
+        status: &Value,
+    ) -> Result<K, Failure> {
+        // All of the object is sent back, also what this floe does not know.
+        let kind = ApiResource::erase::<K>(&());
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &id.namespace, &kind);
+        let mut object = ask(api.get(&id.name)).await?;
+        if object.metadata.resource_version != version {
+            return Err(Failure::Conflict);
+        }
+        merge(&mut object.data["status"], status);
+        let params = PostParams::default();
+        let object = ask(api.replace_status(&id.name, &params, &object)).await?;
+        let read = serde_json::to_value(object).and_then(serde_json::from_value);
+        let mut object: K = read.map_err(|error| Failure::Failed(error.to_string()))?;
+        object.meta_mut().managed_fields = None;
+        Ok(object)
+    }
+
+    async fn merge_status<K: Kind>(
+        &self,
+        id: &Id,
+        version: Option<String>,
+        status: &Value,
     ) -> Result<K, Failure> {
         let patch = json!({ "metadata": { "resourceVersion": version }, "status": status });
         let (api, params) = (self.api::<K>(id), PatchParams::default());
@@ -151,7 +222,7 @@ impl Server {
 
     /// What the annotations of all nodes say, by the name of the node.
     pub async fn notes(&self) -> Result<BTreeMap<String, Notes>, Failure> {
-        let api: Api<Node> = Api::all(self.0.clone());
+        let api: Api<Node> = Api::all(self.client.clone());
         let (mut all, mut page) = (BTreeMap::new(), ListParams::default().limit(PAGE));
         loop {
             let listed = ask(api.list_metadata(&page)).await?;
@@ -173,7 +244,7 @@ impl Server {
             .map(|(name, value)| (name.to_owned(), json!(value)));
         let annotations: serde_json::Map<String, Value> = annotations.into_iter().collect();
         let patch = json!({ "metadata": { "annotations": annotations } });
-        let api: Api<Node> = Api::all(self.0.clone());
+        let api: Api<Node> = Api::all(self.client.clone());
         let params = PatchParams::default();
         ask(api.patch_metadata(node, &params, &Patch::Merge(&patch))).await?;
         Ok(())
@@ -187,7 +258,7 @@ impl Server {
     }
 
     fn api<K: Kind>(&self, id: &Id) -> Api<K> {
-        Api::namespaced(self.0.clone(), &id.namespace)
+        Api::namespaced(self.client.clone(), &id.namespace)
     }
 }
 
@@ -211,6 +282,9 @@ pub async fn ask<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) if status.code == 409 => Err(Failure::Conflict),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(Failure::Gone),
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+            Err(Failure::Forbidden(status.message))
+        }
         Ok(Err(error)) => Err(Failure::Failed(logs::with_causes(&error))),
         Err(_) => Err(Failure::Silent),
     }

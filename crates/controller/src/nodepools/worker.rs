@@ -19,6 +19,7 @@ use floe_core::{
 };
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::{sync::watch, task::yield_now, time::sleep_until};
 use tracing::{info, warn};
 
@@ -30,6 +31,7 @@ use super::{
     names::Keeper,
     objects::{Id, version},
     rivalry::Rivals,
+    schema::Schema,
     server::Failure,
 };
 
@@ -41,8 +43,11 @@ mod running;
 use notes::Noted;
 use running::{Running, keeper, sight};
 
-/// The pause after a failed write of an object.
+/// The pause after a failed write of an object; each further one is twice as long.
 const WRITE_PAUSE: Duration = Duration::from_secs(2);
+
+/// The longest pause after a failed write.
+const LONGEST_WRITE_PAUSE: Duration = Duration::from_mins(2);
 
 /// Looks after a pool as long as it is there.
 pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<FloatingIPPool>>) {
@@ -52,6 +57,8 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
         id: id.clone(),
     };
     let rivals = shared.rivals.subscribe();
+    let schema = Schema::new(&shared);
+    let mut missing = shared.missing.clone();
     let mut worker = Worker {
         shared,
         id,
@@ -65,6 +72,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
         work: FuturesUnordered::new(),
         writes: Writes::default(),
         told: BTreeSet::new(),
+        schema,
     };
     worker.take_up();
     loop {
@@ -80,6 +88,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
             course,
             work,
             rivals,
+            schema,
             ..
         } = &mut worker;
         tokio::select! {
@@ -93,6 +102,8 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
             Some(done) = work.next(), if !work.is_empty() => worker.done(done),
             // The sender lives as long as what all share.
             _ = rivals.changed() => worker.take_up(),
+            () = schema.changed() => worker.retry_writes(),
+            Ok(()) = missing.changed() => worker.retry_writes(),
             () = course.news() => {}
             () = sleep_until(instant), if wake.is_some() => {}
         }
@@ -119,6 +130,7 @@ struct Worker {
     writes: Writes,
     /// Troubles that are told and last.
     told: BTreeSet<(String, &'static str)>,
+    schema: Schema,
 }
 
 /// What is done with the pool.
@@ -137,6 +149,10 @@ struct Writes {
     busy: bool,
     /// Not before this, after a failure.
     pause: Option<Timestamp>,
+    /// Failures in a row.
+    failures: u32,
+    /// What is left to write is not kept by the API server, and waits until then.
+    held: Option<Timestamp>,
     /// The machine waits until its memory is written.
     asked: bool,
 }
@@ -156,6 +172,8 @@ enum Done {
         outcome: Result<Box<FloatingIPPool>, Failure>,
         /// How the object is, if somebody else was faster.
         fresh: Option<Box<FloatingIPPool>>,
+        /// What the status was patched with.
+        patch: Option<Value>,
     },
     /// A name was written, or removed.
     Named {
@@ -288,7 +306,9 @@ impl Worker {
     }
 
     fn wake(&self, now: Timestamp) -> Option<Timestamp> {
-        let pause = self.writes.pause.filter(|_| !self.writes.busy);
+        let waits = [self.writes.pause, self.writes.held];
+        let pause = waits.into_iter().flatten().min();
+        let pause = pause.filter(|_| !self.writes.busy);
         let Course::Running(running) = &self.course else {
             return pause;
         };
@@ -298,6 +318,15 @@ impl Worker {
         let machine = running.machine.wake(now).filter(|_| asks);
         let keeper = running.keeper.as_ref().and_then(Keeper::wake);
         [pause, machine, keeper].into_iter().flatten().min()
+    }
+
+    /// What kept the object from being written may be over.
+    fn retry_writes(&mut self) {
+        self.writes.pause = None;
+        self.writes.held = None;
+        if let Course::Running(running) = &mut self.course {
+            running.machine.retry_purchase();
+        }
     }
 
     /// The object is gone.

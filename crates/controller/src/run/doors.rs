@@ -1,20 +1,30 @@
 //! Where this process is reached: its listeners, and TLS from files.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+};
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, lookup_host};
 
 use super::Error;
 use crate::{
-    config::{ApiTls, Auth, Config, Issued, WebhookSettings},
+    config::{ApiTls, Auth, Config, HealthAddress, Issued, WebhookSettings},
     extender::callers::TokenFile,
     transport::tls::Reloader,
 };
 
 /// All listeners.
 pub struct Doors {
-    /// Of health, readiness, version and metrics.
-    pub health: TcpListener,
+    /// Of health, readiness, version and metrics, unless they are disabled.
+    pub health: Option<TcpListener>,
+    /// What only those need who look after addresses of pods; with `--float-ips=false` none of
+    /// these ports is open.
+    pub float_ips: Option<FloatIpDoors>,
+}
+
+/// The listeners of what looks after addresses of pods.
+pub struct FloatIpDoors {
     /// Of the management API.
     pub api: ApiDoor,
     /// Of the scheduler extender.
@@ -56,6 +66,20 @@ pub enum ApiCertificate {
 impl Doors {
     /// Listens everywhere, and reads the files for TLS.
     pub async fn open(config: &Config) -> Result<Self, Error> {
+        let float_ips = if config.float_ips {
+            Some(FloatIpDoors::open(config).await?)
+        } else {
+            None
+        };
+        Ok(Self {
+            health: listen_for_health(&config.health_addr).await?,
+            float_ips,
+        })
+    }
+}
+
+impl FloatIpDoors {
+    async fn open(config: &Config) -> Result<Self, Error> {
         let tls = match config.extender.tls.clone() {
             Some(files) => {
                 let read = Reloader::new(files, "extender").await;
@@ -76,7 +100,6 @@ impl Doors {
             None => None,
         };
         Ok(Self {
-            health: listen(config.health_addr, "--health-addr").await?,
             api: ApiDoor {
                 listener: listen(config.api.addr, "--bind, --api-port").await?,
                 auth: config.api.auth,
@@ -89,10 +112,8 @@ impl Doors {
         })
     }
 
-    /// Nobody asks about objects where floe looks after node addresses alone.
     async fn webhook(config: &Config) -> Result<Option<WebhookDoor>, Error> {
-        let settings = config.webhook.clone().filter(|_| config.float_ips);
-        let Some(settings) = settings else {
+        let Some(settings) = config.webhook.clone() else {
             return Ok(None);
         };
         Ok(Some(WebhookDoor {
@@ -100,6 +121,28 @@ impl Doors {
             settings,
         }))
     }
+}
+
+async fn listen_for_health(addr: &HealthAddress) -> Result<Option<TcpListener>, Error> {
+    const FLAG: &str = "--health-addr, --metrics-bind-addr";
+    let addr = match addr {
+        HealthAddress::Disabled => return Ok(None),
+        HealthAddress::At(addr) => *addr,
+        HealthAddress::Named { host, port } => {
+            let unknown = |source| Error::Resolve {
+                host: host.clone(),
+                flag: FLAG,
+                source,
+            };
+            let found = lookup_host((host.as_str(), *port)).await.map_err(unknown)?;
+            let mut found: Vec<SocketAddr> = found.collect();
+            // Compat: of several addresses of a host, Go listens on one of IPv4 first.
+            found.sort_by_key(SocketAddr::is_ipv6);
+            let first = found.first().copied();
+            first.ok_or_else(|| unknown(io::ErrorKind::NotFound.into()))?
+        }
+    };
+    listen(addr, FLAG).await.map(Some)
 }
 
 /// Listens on an address. The wildcard of IPv6 serves IPv4 as well; where the

@@ -22,16 +22,27 @@ use crate::{
     store::{Store, Warmth},
 };
 
+/// What of the process node addresses need.
+pub struct Surrounding {
+    /// Where Events go.
+    pub events: Events,
+    /// Where it is counted.
+    pub metrics: Metrics,
+    /// Whether this process leads.
+    pub standing: watch::Receiver<Standing>,
+    /// Counts changes of CRDs.
+    pub crd_changes: watch::Receiver<u64>,
+}
+
 /// Starts what looks after pools of node addresses and names of nodes. Where floe looks after
 /// shared addresses as well, its agents can keep some of them on nodes.
-pub fn start(
-    tasks: &mut Tasks,
-    client: &Client,
-    with_agents: bool,
-    events: Events,
-    metrics: Metrics,
-    standing: watch::Receiver<Standing>,
-) {
+pub fn start(tasks: &mut Tasks, client: &Client, with_agents: bool, surrounding: Surrounding) {
+    let Surrounding {
+        events,
+        metrics,
+        standing,
+        crd_changes,
+    } = surrounding;
     let (mut registry, problems) = Registry::from_environment(&|name| std::env::var(name).ok());
     for problem in problems {
         warn!(
@@ -57,6 +68,7 @@ pub fn start(
         events,
         metrics,
         standing,
+        crd_changes,
     });
     tasks.start(|stop| steward.run(stop));
 }
@@ -86,6 +98,7 @@ pub fn probes(
         standing,
         warmth: store.warmth(),
         configuration: Reporter::new(None, metrics.clone()).state(),
+        installation: metrics.installation().clone(),
         limit,
     }
 }

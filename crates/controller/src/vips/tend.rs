@@ -16,7 +16,7 @@ use floe_core::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -33,6 +33,8 @@ use super::{
 };
 use crate::{
     cluster::Member,
+    definitions,
+    installation::SCHEMA_OUTDATED,
     records::{Holding, WriteError},
 };
 
@@ -191,11 +193,45 @@ impl Steward {
             is_due: is_due || self.is_late(id, is_behind),
         };
         match status::patch(&shown, wanted, &behind, now) {
+            Some(patch) if self.is_held(id, &shown, &patch) => Ok((current, false)),
             Some(patch) => {
-                let current = self.server.patch_status(id, &shown, patch).await?;
+                let current = self.server.patch_status(id, &shown, patch.clone()).await?;
+                self.has_written(id, &patch);
                 Ok((current, false))
             }
             None => Ok((current, is_behind)),
+        }
+    }
+
+    /// Whether a patch would change nothing but what the API server does not keep.
+    fn is_held(&self, id: &VipId, shown: &VirtualIP, patch: &Value) -> bool {
+        let memory = self.memory();
+        let unkept = memory.unkept.get(id);
+        unkept.is_some_and(|it| {
+            it.held(&json!(shown.status), patch, Instant::now())
+                .is_some()
+        })
+    }
+
+    /// Takes in that a status was patched, and reports what the API server did not keep of it.
+    fn has_written(&self, id: &VipId, patch: &Value) {
+        let Some(got) = self.vips.shown(id) else {
+            return;
+        };
+        let mut memory = self.memory();
+        let unkept = memory.unkept.entry(id.clone()).or_default();
+        if !unkept.answered(patch, &json!(got.status), Instant::now()) {
+            return;
+        }
+        let fields = unkept.fields().iter();
+        let fields: Vec<String> = fields.map(|it| format!("status.{it}")).collect();
+        drop(memory);
+        let (crd, file) = ("virtualips.floe.dev", "deploy/crds/floe.yaml");
+        let message = definitions::lacks(crd, &fields, file);
+        let installation = self.metrics.installation();
+        // One Event and one line of the log are enough for a CRD.
+        if installation.report(SCHEMA_OUTDATED, crd, &message) {
+            self.teller.about(&got, SCHEMA_OUTDATED, "Write", message);
         }
     }
 

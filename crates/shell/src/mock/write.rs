@@ -7,6 +7,7 @@ use axum::{
 use serde_json::{Value, json};
 
 use super::{Place, State, refusal, success};
+use crate::unkept::merge;
 
 impl State {
     pub(super) fn write(&mut self, method: &Method, place: &Place, body: &[u8]) -> Response<Body> {
@@ -20,6 +21,9 @@ impl State {
         }
         if method == Method::POST && place.subresource.as_deref() == Some("eviction") {
             return self.evict(place, &body);
+        }
+        if method == Method::POST && place.collection.ends_with("/selfsubjectaccessreviews") {
+            return self.review(body);
         }
         if method == Method::POST {
             return self.create(place, body);
@@ -39,6 +43,15 @@ impl State {
             }
             success(&self.store(place, body))
         }
+    }
+
+    /// A review is answered and not stored.
+    fn review(&self, mut review: Value) -> Response<Body> {
+        let asked = &review["spec"]["resourceAttributes"];
+        let word = |name: &str| asked[name].as_str().unwrap_or_default().to_owned();
+        let asked = format!("{} {}", word("verb"), word("resource"));
+        review["status"] = json!({ "allowed": !self.denied.contains(&asked) });
+        success(&review)
     }
 
     fn create(&mut self, place: &Place, mut object: Value) -> Response<Body> {
@@ -83,6 +96,7 @@ impl State {
         }
         let mut object = old.clone();
         merge(&mut object, patch);
+        self.prune(place, &mut object);
         // The real server writes nothing when nothing changes.
         if object == *old {
             return success(old);
@@ -165,24 +179,4 @@ fn holds(object: &Value, wanted: &Value) -> bool {
     ["uid", "resourceVersion"]
         .iter()
         .all(|it| wanted[it].is_null() || wanted[it] == object["metadata"][it])
-}
-
-/// JSON merge patch, RFC 7396.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (name, value) in patch {
-        if value.is_null() {
-            if let Some(members) = target.as_object_mut() {
-                members.remove(name);
-            }
-        } else {
-            merge(&mut target[name], value);
-        }
-    }
 }

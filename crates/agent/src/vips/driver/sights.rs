@@ -46,8 +46,8 @@ impl Driver {
                 ids,
                 found,
             } => self.read(&register, ids, found),
-            Answer::Told(id, object) => {
-                self.teller.told(&id, object.is_some(), now);
+            Answer::Told(id, object, status) => {
+                self.teller.told(&id, object.as_deref(), &status, now);
                 let known = self.books.shown(&id).map(|it| &it.metadata);
                 let is_news = |it: &VirtualIP| known.is_some_and(|known| is_newer(it, known));
                 if let Some(object) = object.filter(|it| is_news(it)) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use floe_shell::document;
 
 use super::*;
+use crate::installation::PERMISSION_MISSING;
 use crate::nodepools::{Caller, Id};
 
 const SOURCES: [&str; 6] = [
@@ -20,6 +21,8 @@ const SOURCES: [&str; 6] = [
 fn count(metrics: &Metrics) {
     let took = Duration::from_millis(1);
     metrics.definition("pools.galaxy.k8s.io", definitions::State::Served);
+    let installation = metrics.installation();
+    installation.report(PERMISSION_MISSING, "patch nodes", "nodes are not annotated");
     metrics.answered("filter", took, true);
     metrics.cloud_called("assign", took);
     metrics.allocated("new");

@@ -246,6 +246,7 @@ fn refusal(failure: &Failure) -> Refusal {
     let class = match failure {
         Failure::Conflict => Class::Busy,
         Failure::Gone => Class::AddressUnknown,
+        Failure::Forbidden(_) => Class::Unauthorized,
         Failure::Failed(_) => Class::Unavailable,
         Failure::Silent => Class::Unclear,
     };

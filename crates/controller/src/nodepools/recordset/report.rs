@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use floe_api::flipop::{ACCEPTED, PUBLISHED, records::NodeDNSRecordSetStatus};
+use floe_api::flipop::{
+    ACCEPTED, PUBLISHED,
+    records::{NodeDNSRecordSet, NodeDNSRecordSetStatus},
+};
+use floe_core::nodepool::retry::after;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{Course, Done, Worker, running::Running};
 use crate::{
@@ -39,6 +44,10 @@ impl Worker {
                 running.status(&old)
             }
         };
+        if wanted.error.is_empty() {
+            let error = self.schema.message::<NodeDNSRecordSet>();
+            wanted.error = error.unwrap_or_default();
+        }
         let generation = self.object.metadata.generation;
         wanted.observed_generation = generation;
         wanted.conditions = status::conditions(&old.conditions, &OURS, &verdicts, generation, now);
@@ -50,6 +59,7 @@ impl Worker {
             return;
         }
         self.pause = None;
+        self.held = None;
         let old = self
             .object
             .status
@@ -58,18 +68,27 @@ impl Worker {
         let Some(patch) = status::difference(&old, &json!(wanted)) else {
             return;
         };
+        if let Some(until) = self.schema.held(&old, &patch) {
+            let wait = until.saturating_duration_since(Instant::now());
+            self.held = Some(after(now, wait));
+            return;
+        }
         self.busy = true;
         let (shared, id) = (Arc::clone(&self.shared), self.id.clone());
         let version = self.object.metadata.resource_version.clone();
         self.work.push(Box::pin(async move {
-            let outcome = shared.server.patch_status(&id, version, patch).await;
+            let outcome = shared.server.patch_status(&id, version, &patch).await;
             let fresh = match &outcome {
                 Err(Failure::Conflict) => shared.server.read(&id).await.ok().map(Box::new),
-                Ok(_) | Err(Failure::Gone | Failure::Failed(_) | Failure::Silent) => None,
+                Ok(_)
+                | Err(
+                    Failure::Gone | Failure::Forbidden(_) | Failure::Failed(_) | Failure::Silent,
+                ) => None,
             };
             Done::Written {
                 outcome: outcome.map(Box::new),
                 fresh,
+                patch,
             }
         }));
     }

@@ -11,6 +11,7 @@ use floe_core::nodepool::{
 };
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::{
@@ -21,7 +22,7 @@ use super::{
         objects::{Id, newest},
         server::Failure,
     },
-    Course, Done, Running, WRITE_PAUSE, Worker,
+    Course, Done, LONGEST_WRITE_PAUSE, Running, WRITE_PAUSE, Worker,
 };
 
 impl Worker {
@@ -87,7 +88,11 @@ impl Worker {
                 }
                 self.answered(epoch, &call, answer, now);
             }
-            Done::Written { outcome, fresh } => self.written(outcome, fresh, now),
+            Done::Written {
+                outcome,
+                fresh,
+                patch,
+            } => self.written(outcome, fresh, patch.as_ref(), now),
             Done::Named {
                 provider,
                 set,
@@ -175,12 +180,20 @@ impl Worker {
         &mut self,
         outcome: Result<Box<FloatingIPPool>, Failure>,
         fresh: Option<Box<FloatingIPPool>>,
+        patch: Option<&Value>,
         now: Timestamp,
     ) {
         self.writes.busy = false;
         self.writes.pause = None;
         match outcome {
-            Ok(object) => self.see(Arc::from(object)),
+            Ok(object) => {
+                self.writes.failures = 0;
+                if let Some(patch) = patch {
+                    let got = json!(object.status);
+                    self.schema.answered(&self.shared, &*object, patch, &got);
+                }
+                self.see(Arc::from(object));
+            }
             Err(failure) => {
                 if let Some(fresh) = fresh {
                     self.object = newest(Arc::from(fresh), &self.told_objects);
@@ -190,11 +203,24 @@ impl Worker {
                 let Id { namespace, name } = &self.id;
                 let reason = failure.reason();
                 warn!(reason, namespace, name, error = %failure, "a pool is not written");
-                self.writes.pause = Some(after(now, WRITE_PAUSE));
+                let pause = WRITE_PAUSE.saturating_mul(2_u32.saturating_pow(self.writes.failures));
+                self.writes.failures = self.writes.failures.saturating_add(1);
+                self.writes.pause = Some(after(now, pause.min(LONGEST_WRITE_PAUSE)));
+                if let Failure::Forbidden(why) = &failure {
+                    let subject = "write floatingippools and floatingippools/status";
+                    self.shared.installation.report(reason, subject, why);
+                }
                 if std::mem::take(&mut self.writes.asked)
                     && let Course::Running(running) = &mut self.course
                 {
-                    let refusal = Refusal::new(Class::Unavailable, failure.to_string());
+                    let class = match failure {
+                        Failure::Forbidden(_) => Class::NotPermitted,
+                        Failure::Conflict
+                        | Failure::Gone
+                        | Failure::Failed(_)
+                        | Failure::Silent => Class::Unavailable,
+                    };
+                    let refusal = Refusal::new(class, failure.to_string());
                     let answer = Answer::Refused(refusal);
                     running.machine.answered(&Call::Write, answer, now);
                 }

@@ -9,10 +9,15 @@ use floe_api::flipop::{
     ACCEPTED, PUBLISHED, READY, memory,
     pool::{FloatingIPPool, FloatingIPPoolStatus},
 };
-use floe_core::nodepool::pool::{Answer, Call, Memory, View};
+use floe_core::nodepool::{
+    cloud::{Class, Refusal},
+    pool::{Answer, Call, Memory, View},
+    retry::after,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{
     super::{
@@ -101,6 +106,9 @@ impl Worker {
             ..FloatingIPPoolStatus::default()
         };
         status.show(&view);
+        if status.error.is_empty() {
+            status.error = self.installation_error().unwrap_or_default();
+        }
         self.shared.metrics.pool(&self.id, Some(figures));
         if let Some(given) = given {
             self.annotate(given);
@@ -176,7 +184,7 @@ impl Worker {
         );
         self.work.push(Box::pin(async move {
             let outcome = shared.server.hold(&id, &seen, hold).await;
-            finish(&shared, &id, outcome).await
+            finish(&shared, &id, outcome, None).await
         }));
     }
 
@@ -192,26 +200,56 @@ impl Worker {
             return;
         }
         self.writes.pause = None;
+        self.writes.held = None;
         let old = self
             .object
             .status
             .as_ref()
             .map_or(Value::Null, |it| json!(it));
         let Some(patch) = status::difference(&old, &json!(wanted)) else {
-            if std::mem::take(&mut self.writes.asked)
-                && let Course::Running(running) = &mut self.course
-            {
-                running.machine.answered(&Call::Write, Answer::Done, now);
-            }
+            let is_allowed = !self.shared.missing.borrow().forbids_buying();
+            let answer = if is_allowed {
+                Answer::Done
+            } else {
+                let words = self.shared.missing.borrow().message().unwrap_or_default();
+                Answer::Refused(Refusal::new(Class::NotPermitted, words))
+            };
+            self.answer_intent(answer, now);
             return;
         };
+        if let Some(until) = self.schema.held(&old, &patch) {
+            let wait = until.saturating_duration_since(Instant::now());
+            self.writes.held = Some(after(now, wait));
+            // What is bought has to be remembered.
+            let words = self.schema.message::<FloatingIPPool>();
+            let refusal = Refusal::new(Class::NotStored, words.unwrap_or_default());
+            self.answer_intent(Answer::Refused(refusal), now);
+            return;
+        }
         self.writes.busy = true;
         let (shared, id) = (Arc::clone(&self.shared), self.id.clone());
         let version = self.object.metadata.resource_version.clone();
         self.work.push(Box::pin(async move {
-            let outcome = shared.server.patch_status(&id, version, patch).await;
-            finish(&shared, &id, outcome).await
+            let outcome = shared.server.patch_status(&id, version, &patch).await;
+            finish(&shared, &id, outcome, Some(patch)).await
         }));
+    }
+}
+
+impl Worker {
+    /// Answers the machine if it waits until its memory is written.
+    fn answer_intent(&mut self, answer: Answer, now: Timestamp) {
+        if std::mem::take(&mut self.writes.asked)
+            && let Course::Running(running) = &mut self.course
+        {
+            running.machine.answered(&Call::Write, answer, now);
+        }
+    }
+
+    /// Problems of the installation, for a status that has nothing worse to report.
+    fn installation_error(&self) -> Option<String> {
+        let schema = self.schema.message::<FloatingIPPool>();
+        schema.or_else(|| self.shared.missing.borrow().message())
     }
 }
 
@@ -236,14 +274,21 @@ impl Running {
 }
 
 /// How the object is after a write; if somebody else was faster, it is read.
-async fn finish(shared: &Shared, id: &Id, outcome: Result<FloatingIPPool, Failure>) -> Done {
+async fn finish(
+    shared: &Shared,
+    id: &Id,
+    outcome: Result<FloatingIPPool, Failure>,
+    patch: Option<Value>,
+) -> Done {
     let fresh = match &outcome {
         Err(Failure::Conflict) => shared.server.read(id).await.ok().map(Box::new),
-        Ok(_) | Err(Failure::Gone | Failure::Failed(_) | Failure::Silent) => None,
+        Ok(_)
+        | Err(Failure::Gone | Failure::Forbidden(_) | Failure::Failed(_) | Failure::Silent) => None,
     };
     Done::Written {
         outcome: outcome.map(Box::new),
         fresh,
+        patch,
     }
 }
 

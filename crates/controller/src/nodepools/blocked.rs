@@ -1,0 +1,119 @@
+//! Without some permissions nothing can be done for any pool. Then each object reports that in its
+//! status, as far as that may be written.
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+
+use floe_api::flipop::{ACCEPTED, pool::FloatingIPPool, records::NodeDNSRecordSet};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Resource;
+use serde_json::{Value, json};
+use tokio::{sync::watch, time::sleep};
+use tracing::warn;
+
+use super::{
+    objects::{Id, Objects},
+    permissions::Missing,
+    server::{Kind, Server},
+    status::{self, Verdict},
+    tell::Teller,
+};
+use crate::installation::PERMISSION_MISSING;
+
+/// The time between two looks at the objects.
+const PACE: Duration = Duration::from_secs(30);
+
+/// Reports on all objects what is missing, as long as nothing can be done. Each object is written
+/// once for each list of missing permissions.
+pub async fn report(
+    server: &Server,
+    teller: &Teller,
+    pools: &Objects<FloatingIPPool>,
+    record_sets: &Objects<NodeDNSRecordSet>,
+    missing: &mut watch::Receiver<Missing>,
+) {
+    let mut told: BTreeMap<(&'static str, Id), String> = BTreeMap::new();
+    let (mut pool_changes, mut set_changes) = (pools.changes(), record_sets.changes());
+    loop {
+        let message = missing.borrow_and_update().clone();
+        let message = message.message().filter(|_| message.blocks());
+        if let Some(message) = message {
+            let reporter = Reporter {
+                server,
+                teller,
+                message,
+            };
+            for (id, pool) in pools.all().unwrap_or_default() {
+                let status = pool.status.clone().unwrap_or_default();
+                let status = (status.conditions, json!({}));
+                reporter.tell(&id, &pool, status, &mut told).await;
+            }
+            for (id, set) in record_sets.all().unwrap_or_default() {
+                let status = set.status.clone().unwrap_or_default();
+                let status = (status.conditions, json!({ "state": "error" }));
+                reporter.tell(&id, &set, status, &mut told).await;
+            }
+        }
+        tokio::select! {
+            // The senders live as long as the objects.
+            _ = pool_changes.changed() => {}
+            _ = set_changes.changed() => {}
+            changed = missing.changed() => {
+                if changed.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+            () = sleep(PACE) => {}
+        }
+    }
+}
+
+struct Reporter<'a> {
+    server: &'a Server,
+    teller: &'a Teller,
+    message: String,
+}
+
+impl Reporter<'_> {
+    async fn tell<K: Kind + Send + Sync + Debug>(
+        &self,
+        id: &Id,
+        object: &Arc<K>,
+        (conditions, mut patch): (Vec<Condition>, Value),
+        told: &mut BTreeMap<(&'static str, Id), String>,
+    ) where
+        K: Resource<DynamicType = ()>,
+    {
+        let key = (std::any::type_name::<K>(), id.clone());
+        if told.get(&key) == Some(&self.message) {
+            return;
+        }
+        told.insert(key, self.message.clone());
+        let (reason, message) = (PERMISSION_MISSING, &self.message);
+        let verdicts = [Verdict::bad(ACCEPTED, reason, message.clone())];
+        let generation = object.meta().generation;
+        patch["error"] = json!(message);
+        patch["conditions"] = json!(status::conditions(
+            &conditions,
+            &[ACCEPTED],
+            &verdicts,
+            generation,
+            Timestamp::now(),
+        ));
+        let version = object.meta().resource_version.clone();
+        self.teller.tell(
+            &**object,
+            true,
+            reason,
+            "Validate",
+            message.clone(),
+            &[message],
+        );
+        let written: Result<K, _> = self.server.patch_status(id, version, &patch).await;
+        if let Err(failure) = written {
+            let Id { namespace, name } = id;
+            let reason = failure.reason();
+            warn!(reason, namespace, name, error = %failure, "a status is not written");
+        }
+    }
+}

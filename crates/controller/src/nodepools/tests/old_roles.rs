@@ -1,0 +1,90 @@
+//! FLIPOP's own roles: floe may do less than it needs.
+
+use super::*;
+
+/// What FLIPOP's roles do not allow.
+fn flipops_roles(scene: &Scene) {
+    let denied = [
+        "get namespaces",
+        "patch floatingippools",
+        "patch nodes",
+        "create events",
+    ];
+    scene.server.state().denied = denied.map(str::to_owned).into();
+    let refuse = |method, path: &str| scene.server.always(method, path, ServerFault::Refuse(403));
+    refuse(Method::GET, "/namespaces/kube-system");
+    refuse(Method::PATCH, "/floatingippools/");
+    refuse(Method::PATCH, "/nodednsrecordsets/");
+    refuse(Method::PATCH, "/nodes/");
+    refuse(Method::POST, "/events");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_flipops_roles_each_object_reports_what_is_missing() {
+    let mut scene = two_nodes();
+    flipops_roles(&scene);
+    scene.server.put(POOLS, pool("p"));
+    scene.server.put(SETS, record_set("s", json!({})));
+    scene.start();
+    scene
+        .until(|it| it.condition(&it.status("p"), "Accepted") == "False PermissionMissing")
+        .await;
+    let error = scene.error("p");
+    for part in ["get namespaces kube-system", "patch nodes", "k8s/floe.yaml"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    scene
+        .until(|it| it.set_status("s")["state"] == "error")
+        .await;
+    assert_eq!(text(&scene.set_status("s")["error"]), error);
+    let line = "floe_installation_problems{reason=\"PermissionMissing\",\
+                subject=\"get namespaces kube-system\"} 1";
+    assert!(
+        scene.figures().lines().any(|it| it == line),
+        "{}",
+        scene.figures()
+    );
+    pass(60).await;
+    let writes = scene.server.count(&Method::PUT, "/status");
+    pass(300).await;
+    assert_eq!(scene.server.count(&Method::PUT, "/status"), writes);
+
+    // The roles are applied: everything goes on by itself.
+    scene.server.heal();
+    scene.server.state().denied.clear();
+    pass(90).await;
+    scene.until(|it| it.ip("p", A) == "active n2").await;
+    scene.until(|it| it.error("p").is_empty()).await;
+    scene
+        .until(|it| !it.figures().contains("PermissionMissing"))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_bought_that_could_not_be_entered() {
+    let mut scene = Scene::new();
+    scene.server.state().denied = vec!["patch floatingippools".to_owned()];
+    let fault = ServerFault::Refuse(403);
+    scene
+        .server
+        .always(Method::PATCH, "/floatingippools/", fault);
+    scene.cloud.lock().shop = ["10.0.1.1"].map(|it| it.parse().unwrap()).into();
+    scene.server.put(NODES, node("n1", "True"));
+    let wishes = json!({ "ips": [], "desiredIPs": 1 });
+    scene.server.put(POOLS, pool_with("p", wishes));
+    scene.start();
+    scene
+        .until(|it| it.condition(&it.status("p"), "Ready") == "False PermissionMissing")
+        .await;
+    pass(600).await;
+    assert_eq!(scene.cloud.count("buy"), 0);
+    assert!(
+        scene.error("p").contains("patch floatingippools"),
+        "{}",
+        scene.error("p")
+    );
+    scene.server.heal();
+    scene.server.state().denied.clear();
+    pass(90).await;
+    scene.until(|it| it.cloud.count("buy") == 1).await;
+}
