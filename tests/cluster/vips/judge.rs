@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+/// How long after it was written a holding is learnt at the latest.
+const LEARNT_WITHIN: Duration = Duration::from_secs(1);
+
 /// Somebody said on the wire that an address is at this hardware address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
@@ -19,6 +22,8 @@ pub struct Learnt {
     pub at: Duration,
     /// The hardware address of the holder; `None`: nobody has the address.
     pub mac: Option<String>,
+    /// The hardware address of the successor that the holder has named.
+    pub successor: Option<String>,
 }
 
 /// Somebody spoke who had no right to.
@@ -51,6 +56,43 @@ pub fn judge(heard: &[Sighting], holdings: &[Learnt]) -> Result<(), Breach> {
         reached = first + found;
     }
     Ok(())
+}
+
+/// The same for packets that were answered in the name of an address.
+///
+/// From the moment in which a holding is learnt, no earlier holder may answer. A successor
+/// answers what reaches it from the moment in which the holder names it: the holder sends
+/// its last packets there. Both may be heard a moment before they are learnt.
+pub fn judge_answers(answers: &[Sighting], holdings: &[Learnt]) -> Result<(), Breach> {
+    for answer in answers {
+        let known = holdings.iter().rposition(|it| it.at < answer.at);
+        let known = known.unwrap_or_default();
+        let mac = Some(&answer.mac);
+        let its = |it: &Learnt| it.mac.as_ref() == mac || it.successor.as_ref() == mac;
+        let next = holdings.get(known + 1);
+        let next = next.filter(|it| it.at.saturating_sub(answer.at) < LEARNT_WITHIN);
+        if !holdings.get(known).into_iter().chain(next).any(its) {
+            return Err(Breach {
+                heard: answer.clone(),
+                instead_of: holdings.get(known).cloned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The sender of an echo reply that comes from an address, in a line of `tcpdump -tt -e`.
+pub fn answer(line: &str, ip: &str) -> Option<Sighting> {
+    let is_reply = line.contains("ICMP echo reply") || line.contains("ICMP6, echo reply");
+    if !is_reply || !line.contains(&format!(": {ip} > ")) {
+        return None;
+    }
+    let mut words = line.split_whitespace();
+    let at = words.next()?.parse().ok()?;
+    Some(Sighting {
+        at: Duration::try_from_secs_f64(at).ok()?,
+        mac: words.next()?.to_owned(),
+    })
 }
 
 /// What a line of `tcpdump -tt -e` says about where an address is; nothing, if it only asks,
@@ -104,8 +146,45 @@ mod tests {
         let one = |(at, mac): &(u64, Option<&str>)| Learnt {
             at: Duration::from_millis(*at),
             mac: mac.map(str::to_owned),
+            successor: None,
         };
         all.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_holder_that_answers_after_the_next_one_is_learnt_is_found() {
+        let holdings = learnt(&[(0, Some("a")), (100, Some("b")), (2_000, Some("a"))]);
+        let answers = [(10, "a"), (99, "a"), (99, "b"), (101, "b"), (800, "b")];
+        assert_eq!(judge_answers(&heard(&answers), &holdings), Ok(()));
+        // Also if it comes back later, and if nobody has the address meanwhile.
+        assert!(judge_answers(&heard(&[(101, "a")]), &holdings).is_err());
+        let ended = learnt(&[(0, Some("a")), (100, None)]);
+        assert!(judge_answers(&heard(&[(101, "a")]), &ended).is_err());
+    }
+
+    #[test]
+    fn a_successor_answers_as_soon_as_the_holder_names_it() {
+        let mut holdings = learnt(&[(0, Some("a")), (100, Some("a")), (200, Some("b"))]);
+        holdings[1].successor = Some("b".to_owned());
+        for (at, fine) in [(90, true), (150, true), (300, true)] {
+            assert_eq!(judge_answers(&heard(&[(at, "b")]), &holdings).is_ok(), fine);
+        }
+        assert!(judge_answers(&heard(&[(150, "c")]), &holdings).is_err());
+        assert!(judge_answers(&heard(&[(201, "a")]), &holdings).is_err());
+    }
+
+    #[test]
+    fn echo_replies_of_an_address_are_answers_and_requests_are_not() {
+        let start = "1700000000.250000 02:f1:0e:00:00:0b > 02:f1:0e:00:00:c8, ethertype IPv4 (0x0800), length 42: ";
+        let sender = |rest: &str, ip: &str| Some(answer(&format!("{start}{rest}"), ip)?.mac);
+        let reply = "10.200.0.22 > 10.200.0.200: ICMP echo reply, id 7, seq 1, length 8";
+        let here = Some("02:f1:0e:00:00:0b".to_owned());
+        assert_eq!(sender(reply, "10.200.0.22"), here);
+        assert_eq!(sender(reply, "10.200.0.2"), None);
+        let reply = "fd00:200::22 > fd00:200::c8: ICMP6, echo reply, id 7, seq 1, length 8";
+        assert_eq!(sender(reply, "fd00:200::22"), here);
+        let request = "10.200.0.22 > 10.200.0.200: ICMP echo request, id 7, seq 1, length 8";
+        assert_eq!(sender(request, "10.200.0.22"), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Everything that is said about addresses on the segment, and who had them when.
+//! Everything that is said about addresses on the segment, every answer in their name, and
+//! which node had them when.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
+use etherparse::PacketBuilder;
 use floe_api::floe::register::{VirtualIPRegister, name_for};
 use floe_api::floe::virtualip::{Holding, VirtualIP};
 use floe_core::announce::{Mac, arp, ndp};
@@ -23,22 +25,24 @@ use kube::ResourceExt;
 use kube::api::{Api, WatchEvent, WatchParams};
 use tokio::time::{sleep, timeout};
 
-use super::judge::{Learnt, Sighting, judge, sighting};
+use super::judge::{Learnt, Sighting, answer, judge, judge_answers, sighting};
 use crate::LIMIT;
 use crate::underlay::hardware;
 
 /// The pause between two questions on the wire for each address.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// All of ARP, and solicitations and advertisements of neighbour discovery.
-const FILTER: &str = "arp or (icmp6 and (ip6[40] == 135 or ip6[40] == 136))";
+/// All of ARP, solicitations and advertisements of neighbour discovery, and echo replies.
+const FILTER: &str = "arp or (icmp and icmp[icmptype] == icmp-echoreply) \
+    or (icmp6 and (ip6[40] == 135 or ip6[40] == 136 or ip6[40] == 129))";
 
 /// The pause before an object is followed again, and how long it may be silent before.
 const AGAIN: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A look at the wire under way. All the time the outside host asks where the addresses are,
-/// so that whoever would answer does.
+/// and sends echo requests for them to every node, not only to where ARP points: a client
+/// with an old neighbour entry reaches the previous holder.
 pub struct Wire {
     registers: Api<VirtualIPRegister>,
     subjects: Vec<Subject>,
@@ -124,6 +128,26 @@ impl Wire {
         self.hears_mac(node, &mac_of(node)?, limit).await
     }
 
+    /// Waits until so many more packets to the addresses are answered.
+    pub async fn is_answered(&self, more: usize, limit: Duration) -> Result<()> {
+        let count = || {
+            let lines = self.capture.packets();
+            let answers = |it: &Subject| {
+                let ip = it.ip.to_string();
+                lines
+                    .iter()
+                    .filter(|line| answer(line, &ip).is_some())
+                    .count()
+            };
+            self.subjects.iter().map(answers).sum::<usize>()
+        };
+        let before = count();
+        wait::until(&format!("{more} answers"), limit, async || {
+            Ok((count() >= before + more).then_some(()))
+        })
+        .await
+    }
+
     async fn hears_mac(&self, host: &str, mac: &str, limit: Duration) -> Result<()> {
         wait::until(&format!("{host} speaks"), limit, async || {
             let lines = self.capture.packets();
@@ -177,6 +201,16 @@ impl Wire {
         for subject in &self.subjects {
             let (ip, heard) = (subject.ip, subject.heard(&lines));
             let holdings = lock(&subject.holdings).clone();
+            let name = ip.to_string();
+            let answers: Vec<_> = lines.iter().filter_map(|it| answer(it, &name)).collect();
+            if let Err(breach) = judge_answers(&answers, &holdings) {
+                let from = breach.heard.at;
+                let its = answers.iter().filter(|it| it.mac == breach.heard.mac);
+                let late: Vec<_> = its.filter(|it| it.at >= from).map(|it| it.at).collect();
+                bail!(
+                    "two nodes answer for {ip}: {breach:?}, then at {late:?}; holdings {holdings:?}"
+                );
+            }
             if let Err(breach) = judge(&heard, &holdings) {
                 bail!(
                     "two spoke for {ip}: {breach:?}; holdings {holdings:?}; heard then {:#?}",
@@ -216,9 +250,13 @@ impl Object {
     fn note(&self, register: &VirtualIPRegister, holdings: &Holdings) -> Result<()> {
         let at = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let mac = self.place(register)?;
+        let entry = register.entries.get(&self.uid);
+        let successor = entry.and_then(|it| it.successor.as_ref());
+        let successor = successor.map(|it| mac_of(&it.node)).transpose()?;
         let mut holdings = lock(holdings);
-        if holdings.last().map(|it| &it.mac) != Some(&mac) {
-            holdings.push(Learnt { at, mac });
+        let is_known = |it: &Learnt| it.mac == mac && it.successor == successor;
+        if !holdings.last().is_some_and(is_known) {
+            holdings.push(Learnt { at, mac, successor });
         }
         Ok(())
     }
@@ -300,8 +338,13 @@ fn ask(
     Ok(thread::spawn(move || {
         network.run(move || {
             let (packets, own) = open()?;
+            let mut number = 0_u16;
             while !stop.load(Ordering::Relaxed) {
+                number = number.wrapping_add(1);
                 for ip in &ips {
+                    for node in 1..=3 {
+                        packets.send(&echo_request(own, Seat::Node(node), *ip, number))?;
+                    }
                     let question = match ip {
                         IpAddr::V4(ip) => arp::request(own, Seat::Outside.ipv4(), *ip).to_vec(),
                         IpAddr::V6(ip) => ndp::solicitation(own, own_v6, *ip),
@@ -313,6 +356,41 @@ fn ask(
             Ok(())
         })
     }))
+}
+
+/// An echo request from the outside host to an address, in a frame for a node.
+fn echo_request(own: Mac, node: Seat, to: IpAddr, number: u16) -> Vec<u8> {
+    const HOPS: u8 = 64;
+    let Seat::Node(id) = node else {
+        panic!("{} is no node", node.name());
+    };
+    // Each node sees connections of its own.
+    let (id, node) = (0x4600 + u16::from(id), hardware_address(&node.mac()));
+    let frame = PacketBuilder::ethernet2(own.0, node);
+    let mut bytes = Vec::new();
+    let written = match to {
+        IpAddr::V4(to) => frame
+            .ipv4(Seat::Outside.ipv4().octets(), to.octets(), HOPS)
+            .icmpv4_echo_request(id, number)
+            .write(&mut bytes, &[]),
+        IpAddr::V6(to) => {
+            let from: Ipv6Addr = Seat::Outside.ipv6().parse().expect("a seat has an address");
+            frame
+                .ipv6(from.octets(), to.octets(), HOPS)
+                .icmpv6_echo_request(id, number)
+                .write(&mut bytes, &[])
+        }
+    };
+    written.expect("memory takes all that is written to it");
+    bytes
+}
+
+fn hardware_address(text: &str) -> [u8; 6] {
+    let mut bytes = [0; 6];
+    for (byte, word) in bytes.iter_mut().zip(text.split(':')) {
+        *byte = u8::from_str_radix(word, 16).expect("a seat has a hardware address");
+    }
+    bytes
 }
 
 /// Sends a frame from a host, whose hardware address it is made with.
