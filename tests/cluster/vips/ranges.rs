@@ -74,17 +74,7 @@ async fn addresses_of_both_families_are_in_one_pod_and_move_together() -> Result
     const IPS: [&str; 2] = ["10.200.0.221", "fd00:200::221"];
     let cluster = alone().await?;
     let namespace = TestNamespace::create(&cluster, "families").await?;
-    // The first such pod of a node has its agent lose contact for a moment.
-    bridges(&namespace).await?;
-    agent::wait_until_ready(&cluster)?;
-    for (number, node) in (1..).zip(NODES_OF_PODS) {
-        let name = format!("dual-{number}");
-        let mut pod = underlay::pod_on(node, &name, &json!({ FAMILIES: "v4,v6" }));
-        pod["metadata"]["labels"] = json!({ "app": "web" });
-        pod["spec"]["terminationGracePeriodSeconds"] = json!(1);
-        namespace.apply(&pod.to_string())?;
-    }
-    namespace.ready_pods("app=web", 3, LIMIT).await?;
+    duals(&namespace).await?;
     namespace.apply(&object("both", &json!({ "addresses": IPS })).to_string())?;
     let all = |vip: &VirtualIP| status(vip).candidates.len() == 3;
     let first = served(&namespace, "both", all).await?;
@@ -99,6 +89,22 @@ async fn addresses_of_both_families_are_in_one_pod_and_move_together() -> Result
     namespace.kubectl(&["annotate", "vip", "both", &wish])?;
     let third = moved(&namespace, &second, "Requested").await?;
     has_both(&namespace, &third, &IPS).await
+}
+
+/// Runs a pod with addresses of both families on each node, and waits until all are ready.
+pub async fn duals(namespace: &TestNamespace<'_>) -> Result<()> {
+    // The first such pod of a node has its agent lose contact for a moment.
+    bridges(namespace).await?;
+    agent::wait_until_ready(namespace.cluster())?;
+    for (number, node) in (1..).zip(NODES_OF_PODS) {
+        let name = format!("dual-{number}");
+        let mut pod = underlay::pod_on(node, &name, &json!({ FAMILIES: "v4,v6" }));
+        pod["metadata"]["labels"] = json!({ "app": "web" });
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(1);
+        namespace.apply(&pod.to_string())?;
+    }
+    namespace.ready_pods("app=web", 3, LIMIT).await?;
+    Ok(())
 }
 
 /// Checks that the holder has the addresses itself, and nobody else has them.

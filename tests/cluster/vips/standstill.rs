@@ -3,13 +3,16 @@
 use std::fs;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use floe_testbed::cluster::Cluster;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
+
+use crate::LIMIT;
 
 /// The program of the agent.
 const AGENT: &str = "floe-agent";
@@ -22,17 +25,40 @@ pub async fn agent_process(cluster: &Cluster, node: &str) -> Result<i32> {
 
 /// The process of a program in the network of a host; of its name only what the kernel keeps.
 pub async fn process(cluster: &Cluster, host: &str, program: &str) -> Result<i32> {
+    let anchor = cluster.host(host).await?.anchor;
+    find(anchor, program)?.with_context(|| format!("no {program} runs on {host}"))
+}
+
+/// Stops a program that runs on a host for a moment now and then, in the middle of it.
+pub async fn freeze_next(cluster: &Cluster, host: &str, program: &'static str) -> Result<Frozen> {
+    let anchor = cluster.host(host).await?.anchor;
+    let deadline = Instant::now() + LIMIT;
+    let catch = move || {
+        while Instant::now() < deadline {
+            // One that has ended meanwhile cannot be stopped.
+            if let Some(process) = find(anchor, program)?
+                && let Ok(frozen) = Frozen::new(process)
+            {
+                return Ok(frozen);
+            }
+        }
+        bail!("{program} does not run within {LIMIT:?}")
+    };
+    tokio::task::spawn_blocking(catch).await?
+}
+
+/// The process of a program in the network of another process.
+fn find(beside: i32, program: &str) -> Result<Option<i32>> {
     let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net"));
-    let its = network(cluster.host(host).await?.anchor)?;
+    let its = network(beside)?;
     let entries = fs::read_dir("/proc")?.flatten();
     let mut processes = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
-    let found = processes.find(|pid| {
+    Ok(processes.find(|pid| {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
         let is_it = read("comm").is_ok_and(|name| name.trim_end() == program);
-        let asks = read("cmdline").is_ok_and(|line| line.split('\0').nth(1) == Some("ask"));
-        is_it && !asks && network(*pid).is_ok_and(|it| it == its)
-    });
-    found.with_context(|| format!("no {program} runs on {host}"))
+        let asks = || read("cmdline").is_ok_and(|line| line.split('\0').nth(1) == Some("ask"));
+        is_it && !asks() && network(*pid).is_ok_and(|it| it == its)
+    }))
 }
 
 /// A process that stands still until this is dropped.

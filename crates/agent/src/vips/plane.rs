@@ -9,6 +9,7 @@ use floe_core::{
 };
 use tokio::{
     sync::{mpsc, watch},
+    task::spawn_blocking,
     time::{Instant, sleep_until},
 };
 use tracing::{debug, info, warn};
@@ -20,11 +21,13 @@ use super::{
 use ills::{Ill, Ills};
 
 pub use kernel::Kernel;
+pub use renewal::Renewal;
 
 mod direct;
 mod host;
 mod ills;
 mod kernel;
+mod renewal;
 
 /// The time between two looks while something is served, and while nothing is.
 const LOOK: Duration = Duration::from_secs(2);
@@ -61,6 +64,11 @@ pub trait Plane: Send + 'static {
     /// Does what can wait until no more orders come for a moment.
     fn settle(&mut self) -> impl Future<Output = Result<(), PlaneError>> + Send {
         std::future::ready(Ok(()))
+    }
+
+    /// What renews the deadline beside everything else; `None` if orders alone do.
+    fn renewal(&self) -> Option<Renewal> {
+        None
     }
 
     /// Looks whether the last order is still served, and mends what it can.
@@ -106,6 +114,37 @@ pub type Orders = watch::Sender<Option<Arc<Order>>>;
 
 /// Does orders until there is nobody to give them.
 pub async fn work(
+    plane: impl Plane,
+    orders: watch::Receiver<Option<Arc<Order>>>,
+    news: mpsc::Sender<News>,
+    clock: Clock,
+) {
+    let renewing = renew(plane.renewal(), orders.clone());
+    tokio::select! {
+        () = serve(plane, orders, news, clock) => {}
+        () = renewing => {}
+    }
+}
+
+/// Renews with each order as far as that is allowed.
+async fn renew(renewal: Option<Renewal>, mut orders: watch::Receiver<Option<Arc<Order>>>) {
+    let Some(renewal) = renewal else {
+        return std::future::pending().await;
+    };
+    while orders.changed().await.is_ok() {
+        let Some(order) = orders.borrow_and_update().clone() else {
+            continue;
+        };
+        let renewal = renewal.clone();
+        let renewed = spawn_blocking(move || renewal.renew(&order)).await;
+        if let Err(error) = renewed {
+            // A panic goes on in the task that waits for the work.
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+}
+
+async fn serve(
     mut plane: impl Plane,
     mut orders: watch::Receiver<Option<Arc<Order>>>,
     news: mpsc::Sender<News>,

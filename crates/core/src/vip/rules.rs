@@ -9,7 +9,10 @@
 //!   however late it comes to the kernel, it makes nobody live longer.
 //! - Whoever fills [`NodeRules::pulses`] alone does that.
 //! - Connections follow rules only when they begin. What the kernel remembers of those to
-//!   [`NodeRules::changed_since`] must be deleted after a script.
+//!   [`NodeRules::changed_since`] must be deleted after a script. Until that is done, the
+//!   guard stops connections to the previous pod: at once if the rules list the pair as
+//!   [ended](NodeRules::end), and when `alive` runs out if they list it as
+//!   [leaving](NodeRules::leave).
 
 mod fault;
 mod script;
@@ -23,7 +26,7 @@ use ipnet::IpNet;
 
 pub use self::{
     fault::RuleFault,
-    script::{ANNOUNCEMENTS, ANSWERS, Pulse, TABLE, removal},
+    script::{ANNOUNCEMENTS, ANSWERS, PULSES, Pulse, TABLE, TICKET, removal},
 };
 
 /// The longest name that a link can have.
@@ -40,6 +43,18 @@ pub struct NodeRules {
     own: BTreeSet<IpAddr>,
     known: BTreeSet<IpAddr>,
     inside: BTreeSet<IpNet>,
+    ended: BTreeSet<Pair>,
+    leaving: BTreeSet<Pair>,
+}
+
+/// A shared address and the pod of this node that serves, or served, it: the two addresses
+/// between which the kernel translates. Both are of one family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pair {
+    /// The shared address.
+    pub vip: IpAddr,
+    /// The pod's own address.
+    pub pod: IpAddr,
 }
 
 /// Where traffic for an address goes.
@@ -147,6 +162,11 @@ impl NodeRules {
         self.known.insert(vip);
     }
 
+    /// Whether the host itself has an address.
+    pub fn owns(&self, vip: IpAddr) -> bool {
+        self.own.contains(&vip)
+    }
+
     /// Whether the kernel has to be kept from answering for addresses of the host.
     pub fn has_own(&self) -> bool {
         !self.own.is_empty()
@@ -169,9 +189,43 @@ impl NodeRules {
         self.inside.insert(net.trunc());
     }
 
+    /// Whether a pod of this node serves an address.
+    pub fn is_held(&self, vip: IpAddr) -> bool {
+        matches!(self.targets.get(&vip), Some(Target::Here { .. }))
+    }
+
     /// Where traffic for an address goes.
     pub fn target(&self, vip: IpAddr) -> Option<&Target> {
         self.targets.get(&vip)
+    }
+
+    /// The pairs between which this node translates on behalf of its own pods.
+    pub fn pairs(&self) -> BTreeSet<Pair> {
+        let held = self
+            .targets
+            .iter()
+            .filter_map(|(&vip, target)| match target {
+                Target::Here { pod, .. } => Some(Pair { vip, pod: *pod }),
+                Target::Elsewhere { .. } => None,
+            });
+        let egress = self.egress.iter().map(|(&pod, &vip)| Pair { vip, pod });
+        held.chain(egress).collect()
+    }
+
+    /// Stops the connections of these pairs at once, whatever the kernel remembers of them.
+    /// A pair that the rules serve is left out.
+    pub fn end(&mut self, pairs: impl IntoIterator<Item = Pair>) {
+        let served = self.pairs();
+        let pairs = pairs.into_iter().filter(|it| !served.contains(it));
+        self.ended.extend(pairs);
+    }
+
+    /// Lets the connections of these pairs go on while this node is alive: the holder of an
+    /// address answers until it has handed over. A pair that the rules serve is left out.
+    pub fn leave(&mut self, pairs: impl IntoIterator<Item = Pair>) {
+        let served = self.pairs();
+        let pairs = pairs.into_iter().filter(|it| !served.contains(it));
+        self.leaving.extend(pairs);
     }
 
     /// The addresses of which connections have to be forgotten, so that they follow

@@ -3,13 +3,18 @@
 use std::{io::ErrorKind, time::Duration, time::Instant};
 
 use floe_core::announce::{arp, ndp};
-use floe_net::packet::{Ethertype, Packets};
+use floe_net::{
+    boottime,
+    nft::Nft,
+    packet::{Ethertype, Packets},
+    pulse::{PulseError, Ticket},
+};
 
 use super::{
     super::ip,
     LONG, SOON, Scene, VIP4, VIP6,
     echo::{tcp, udp},
-    vips,
+    until, vips,
 };
 
 /// How long is waited for what must not come.
@@ -67,6 +72,82 @@ fn new_rules_do_not_make_a_node_live_longer() {
     udp(&scene.client, ip(VIP4), SOON).unwrap();
     scene.a.die();
     assert!(udp(&scene.client, ip(VIP4), VAIN).is_err());
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn a_grant_that_comes_after_its_ticket_has_expired_is_refused() {
+    let scene = Scene::serving();
+    scene.a.die();
+    let pulses = scene.a.rules.pulses();
+    let granted = scene.a.space.netns.run(|| {
+        let deadline = boottime::now() + LONG;
+        let ticket = Ticket::take().unwrap();
+        // As if the thread were stopped here.
+        until("the ticket expires", || {
+            let listed = Nft::default().list("inet floe-vip").unwrap();
+            !listed.unwrap().contains("expires")
+        });
+        ticket.grant(pulses, deadline)
+    });
+    assert!(matches!(granted.unwrap(), Err(PulseError::Slow)));
+    assert!(udp(&scene.client, ip(VIP4), VAIN).is_err());
+    scene.a.live(LONG);
+    udp(&scene.client, ip(VIP4), SOON).unwrap();
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn a_deadline_that_is_too_close_is_not_granted() {
+    let scene = Scene::serving();
+    scene.a.die();
+    let pulses = scene.a.rules.pulses();
+    for left in [0, 600, 605] {
+        let granted = scene.a.space.netns.run(|| {
+            let ticket = Ticket::take().unwrap();
+            ticket.grant(pulses, boottime::now() + Duration::from_millis(left))
+        });
+        assert!(
+            matches!(granted.unwrap(), Err(PulseError::TooLate)),
+            "{left}"
+        );
+    }
+    assert!(udp(&scene.client, ip(VIP4), VAIN).is_err());
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn connections_of_an_ended_pair_stop_with_the_rules_and_those_of_a_leaving_one_with_the_node() {
+    for leaves in [false, true] {
+        let mut scene = Scene::serving();
+        let mut old = vips().map(|vip| tcp(&scene.client, vip, SOON).unwrap());
+        for connection in &mut old {
+            connection.say("before", SOON).unwrap();
+        }
+        // What the kernel remembers of connections is not touched.
+        let pairs = scene.a.rules.pairs();
+        let mut rules = floe_core::vip::rules::NodeRules::default();
+        rules.add_uplink("eth0").unwrap();
+        rules.add_exit("eth0").unwrap();
+        for vip in vips() {
+            rules.know(vip);
+        }
+        if leaves {
+            rules.leave(pairs);
+        } else {
+            rules.end(pairs);
+        }
+        scene.a.rules = rules;
+        scene.a.program();
+        for connection in &mut old {
+            let answered = connection.say("after", if leaves { SOON } else { VAIN });
+            assert_eq!(answered.is_ok(), leaves, "{answered:?}");
+        }
+        scene.a.die();
+        for connection in &mut old {
+            assert!(connection.say("dead", VAIN).is_err());
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,10 @@ use std::{
     path::PathBuf,
 };
 
-use floe_core::vip::{VipId, keeper::Role};
+use floe_core::{
+    addr,
+    vip::{VipId, keeper::Role},
+};
 use floe_net::{
     boottime::{self, Deadline},
     netlink::{Netlink, NetlinkError},
@@ -19,7 +22,7 @@ use floe_net::{
 use tracing::warn;
 
 use super::{
-    Findings, PlaneError,
+    Findings, PlaneError, Renewal,
     direct::{self, Loans, RoomError},
 };
 use crate::vips::plan::{Heard, Order, Plan, Room, Survey, Trouble, plan};
@@ -54,6 +57,7 @@ pub struct Host {
     /// The objects of addresses that the host has or had.
     owners: BTreeMap<IpAddr, VipId>,
     deadline: Deadline,
+    renewal: Renewal,
     rooms: BTreeMap<String, Room>,
     heard: Heard,
     /// The order that was done last, and what it came to; nothing while that is not known.
@@ -61,6 +65,14 @@ pub struct Host {
 }
 
 impl Host {
+    /// Has done nothing yet, and says what may be renewed.
+    pub fn new(renewal: Renewal) -> Self {
+        Self {
+            renewal,
+            ..Self::default()
+        }
+    }
+
     /// Serves exactly this.
     pub fn serve(&mut self, order: &Order, pods: &[Pod]) -> Result<Findings, PlaneError> {
         let moved = self.look_into(pods, false);
@@ -159,6 +171,7 @@ impl Host {
         plan: Plan,
         before: Option<&Plan>,
     ) -> Result<Findings, PlaneError> {
+        self.renewal.prepare(order);
         let until = order.serving.deadline.map(|it| it.0);
         let until = until.filter(|it| *it > boottime::now());
         if until.is_none() {
@@ -171,9 +184,17 @@ impl Host {
         if before.is_none_or(|it| it.leads != plan.leads) {
             lead(&plan.leads)?;
         }
-        self.tables.put(&plan, before, until)?;
+        if plan.has_rules || lingering.is_empty() {
+            let handed_over = handed_over(order);
+            self.tables.put(&plan, before, until, &handed_over)?;
+        } else {
+            // Without the guard, a pod that still has an address would answer for it.
+            self.tables.silence()?;
+        }
         if let Some(until) = until {
             self.deadline.set(until);
+            let pulses = plan.rules.pulses();
+            self.renewal.allow(order, pulses, &self.deadline);
         }
         let loans = plan.loans.iter();
         let loans = loans.filter(|it| !lingering.contains(&it.id));
@@ -235,6 +256,14 @@ impl Host {
         }
         Ok(lingering)
     }
+}
+
+/// The addresses that this node is handing over to another one.
+fn handed_over(order: &Order) -> BTreeSet<IpAddr> {
+    let roles = order.serving.roles.values();
+    let yielded = roles.filter(|it| matches!(it.role, Role::HandedTo(_)));
+    let addresses = yielded.flat_map(|it| &it.addresses);
+    addresses.map(|ip| addr::canonical(*ip)).collect()
 }
 
 /// Makes the routes to other nodes these, whatever there was.

@@ -7,7 +7,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 use tracing::warn;
 
 use super::{
-    Findings, Plane, PlaneError,
+    Findings, Plane, PlaneError, Renewal,
     host::{Host, Pod},
 };
 use crate::{cri::Cri, vips::plan::Order};
@@ -22,6 +22,7 @@ pub struct Kernel {
     spaces: BTreeMap<String, PathBuf>,
     /// Away while it works.
     host: Option<Box<Host>>,
+    renewal: Renewal,
     order: Option<Arc<Order>>,
 }
 
@@ -32,6 +33,7 @@ impl Kernel {
             cri,
             spaces: BTreeMap::new(),
             host: None,
+            renewal: Renewal::default(),
             order: None,
         }
     }
@@ -40,7 +42,8 @@ impl Kernel {
         &mut self,
         work: impl FnOnce(&mut Host) -> Result<T, PlaneError> + Send + 'static,
     ) -> Result<T, PlaneError> {
-        let mut host = self.host.take().unwrap_or_default();
+        let host = self.host.take();
+        let mut host = host.unwrap_or_else(|| Box::new(Host::new(self.renewal.clone())));
         let done = spawn_blocking(move || {
             let outcome = work(&mut host);
             (host, outcome)
@@ -122,6 +125,10 @@ impl Plane for Kernel {
         let pods = self.pods(&order).await;
         self.order = Some(Arc::clone(&order));
         self.work(move |host| host.serve(&order, &pods)).await
+    }
+
+    fn renewal(&self) -> Option<Renewal> {
+        Some(self.renewal.clone())
     }
 
     async fn conclude(&mut self) {

@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{NodeRules, Target};
+use super::{NodeRules, Pair, Target};
 
 /// The family and name of the table that rewrites and guards.
 pub const TABLE: &str = "inet floe-vip";
@@ -37,8 +37,18 @@ pub struct Pulse {
     pub keys: &'static [&'static [u8]],
 }
 
-/// `ipv4` and `ipv6` as numbers of families, and `arp`, `ip` and `ip6` as types of frames.
-const PULSES: [Pulse; 2] = [
+/// The set whose only element says that the time granted to `alive` was computed a moment
+/// ago. A grant has to delete that element, and the kernel refuses a grant that comes after
+/// the element has expired: a message that was held up cannot make a node live longer.
+pub const TICKET: Pulse = Pulse {
+    table: TABLE,
+    set: "ticket",
+    keys: &[&[2]],
+};
+
+/// All sets `alive`: `ipv4` and `ipv6` as numbers of families, and `arp`, `ip` and `ip6` as
+/// types of frames.
+pub const PULSES: [Pulse; 2] = [
     Pulse {
         table: TABLE,
         set: "alive",
@@ -51,8 +61,9 @@ const PULSES: [Pulse; 2] = [
     },
 ];
 
-/// The sets and maps of the first table, filled anew each time. Only `alive` stays.
-const SETS: [(&str, &str, &str); 14] = [
+/// The sets and maps of the first table. Each script fills them again; only the sets with a
+/// timeout stay as they are.
+const SETS: [(&str, &str, &str); 18] = [
     ("set", "uplinks", "type ifname;"),
     ("set", "hairpin", "type ifname . ifname;"),
     ("map", "held4", "type ipv4_addr : ipv4_addr;"),
@@ -65,6 +76,10 @@ const SETS: [(&str, &str, &str); 14] = [
     ("set", "here6", "type ipv6_addr;"),
     ("set", "mapped4", "type ipv4_addr;"),
     ("set", "mapped6", "type ipv6_addr;"),
+    ("set", "ended4", "type ipv4_addr . ipv4_addr;"),
+    ("set", "ended6", "type ipv6_addr . ipv6_addr;"),
+    ("set", "leaving4", "type ipv4_addr . ipv4_addr;"),
+    ("set", "leaving6", "type ipv6_addr . ipv6_addr;"),
     (
         "set",
         "inside4",
@@ -98,7 +113,7 @@ const CHAINS: [(&str, &str); 6] = [
 ];
 
 /// In their order. A lookup that finds nothing lets the packet go on to the next rule.
-pub(super) const RULES: [(&str, &str); 22] = [
+pub(super) const RULES: [(&str, &str); 30] = [
     (
         "prerouting",
         "meta nfproto @alive dnat ip to ip daddr map @held4",
@@ -151,12 +166,45 @@ pub(super) const RULES: [(&str, &str); 22] = [
         "postrouting",
         "meta nfproto @alive oifname @uplinks ip6 daddr != @inside6 snat ip6 to ip6 saddr map @egress6",
     ),
+    // Connections to a pod that no longer serves the address, and those that left with it.
+    (
+        "guard",
+        "ct original ip daddr . ct reply ip saddr @ended4 drop",
+    ),
+    (
+        "guard",
+        "ct original ip6 daddr . ct reply ip6 saddr @ended6 drop",
+    ),
+    (
+        "guard",
+        "ct reply ip daddr . ct original ip saddr @ended4 drop",
+    ),
+    (
+        "guard",
+        "ct reply ip6 daddr . ct original ip6 saddr @ended6 drop",
+    ),
     // Also what was never rewritten: the kernel would remember it so, and go on like that.
     ("guard", "meta nfproto @alive return"),
     ("guard", "ct original ip daddr @here4 drop"),
     ("guard", "ct original ip6 daddr @here6 drop"),
     ("guard", "ct reply ip daddr @here4 drop"),
     ("guard", "ct reply ip6 daddr @here6 drop"),
+    (
+        "guard",
+        "ct original ip daddr . ct reply ip saddr @leaving4 drop",
+    ),
+    (
+        "guard",
+        "ct original ip6 daddr . ct reply ip6 saddr @leaving6 drop",
+    ),
+    (
+        "guard",
+        "ct reply ip daddr . ct original ip saddr @leaving4 drop",
+    ),
+    (
+        "guard",
+        "ct reply ip6 daddr . ct original ip6 saddr @leaving6 drop",
+    ),
     ("forwarded", "jump guard"),
     ("received", "jump guard"),
     ("sent", "jump guard"),
@@ -189,6 +237,10 @@ impl NodeRules {
     fn lines(&self) -> Script {
         let mut script = Script::default();
         script.table(TABLE, "type nf_proto; flags timeout;", &SETS);
+        script.line(format_args!(
+            "add set {TABLE} {} {{ type nf_proto; flags timeout; }}",
+            TICKET.set
+        ));
         for (name, hook) in CHAINS {
             script.line(format_args!("add chain {TABLE} {name} {{ {hook} }}"));
         }
@@ -243,6 +295,8 @@ impl NodeRules {
         script.map("egress", self.egress.iter().map(|(pod, vip)| (*pod, *vip)));
         script.addresses(TABLE, "here", here);
         script.addresses(TABLE, "mapped", self.targets.keys().copied());
+        script.pairs("ended", &self.ended);
+        script.pairs("leaving", &self.leaving);
         let (v4, v6): (Vec<_>, Vec<_>) = self
             .inside
             .iter()
@@ -403,6 +457,14 @@ impl Script {
         let (v4, v6): (Vec<_>, Vec<_>) = all.into_iter().partition(IpAddr::is_ipv4);
         self.elements(table, &format!("{set}4"), v4);
         self.elements(table, &format!("{set}6"), v6);
+    }
+
+    /// Adds to the set of pairs of each family.
+    fn pairs(&mut self, set: &str, all: &BTreeSet<Pair>) {
+        let (v4, v6): (Vec<_>, Vec<_>) = all.iter().partition(|it| it.vip.is_ipv4());
+        let words = |it: &Pair| format!("{} . {}", it.vip, it.pod);
+        self.elements(TABLE, &format!("{set}4"), v4.into_iter().map(words));
+        self.elements(TABLE, &format!("{set}6"), v6.into_iter().map(words));
     }
 
     /// Adds to the map of each family.

@@ -271,3 +271,26 @@ fn an_address_of_the_host_is_guarded_and_the_kernel_answers_for_it_on_no_link() 
         "{script}"
     );
 }
+
+#[test]
+fn a_pair_that_is_served_again_is_neither_ended_nor_leaving() {
+    let mut rules = full();
+    let served = rules.pairs();
+    let other = Pair {
+        vip: ip("10.9.0.100"),
+        pod: ip("10.244.1.9"),
+    };
+    rules.end(served.iter().copied().chain([other]));
+    rules.leave(served.iter().copied());
+    let script = rules.script();
+    let ended = "add element inet floe-vip ended4 { 10.9.0.100 . 10.244.1.9 }";
+    assert!(script.contains(ended), "{script}");
+    assert!(!script.contains("add element inet floe-vip leaving"));
+    // What is served elsewhere is no pair of this node, and what leaves with an address is.
+    assert!(served.iter().all(|it| it.vip != ip("10.9.0.102")));
+    let egress = Pair {
+        vip: ip("10.9.0.100"),
+        pod: ip("10.244.1.5"),
+    };
+    assert!(served.contains(&egress));
+}

@@ -1,12 +1,10 @@
 //! The kernel's rules, and the connections that follow them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use floe_core::vip::rules::{ANNOUNCEMENTS, ANSWERS, NodeRules, RuleFault, TABLE, Target, removal};
+use floe_core::vip::rules::{
+    ANNOUNCEMENTS, ANSWERS, NodeRules, PULSES, Pair, RuleFault, TABLE, removal,
+};
 use floe_net::{
     conntrack,
     netlink::NetlinkError,
@@ -16,6 +14,9 @@ use floe_net::{
 use tracing::{debug, info, warn};
 
 use crate::vips::plan::Plan;
+use remains::Remains;
+
+mod remains;
 
 /// Whether frames can be stopped on their way out: kernels before 5.16 cannot.
 const PROBE: &str = "add table netdev floe-vip-probe\n\
@@ -31,6 +32,9 @@ pub enum TablesError {
     /// The time for which they hold was not told.
     #[error(transparent)]
     Pulse(#[from] PulseError),
+    /// The kernel still remembers connections, so that the guard has to stay.
+    #[error("cannot end connections of shared addresses: {0}")]
+    Connections(#[source] NetlinkError),
 }
 
 impl TablesError {
@@ -39,6 +43,7 @@ impl TablesError {
         match self {
             Self::Script(error) => error.reason(),
             Self::Pulse(error) => error.reason(),
+            Self::Connections(_) => "ConntrackFailed",
         }
     }
 }
@@ -72,6 +77,8 @@ pub struct Tables {
     /// Addresses whose rules have changed last. Their connections were forgotten, but one that
     /// was just beginning may still follow the rules before.
     late: BTreeSet<IpAddr>,
+    /// Pairs whose connections the guard stops until the kernel has forgotten all of them.
+    ended: BTreeSet<Pair>,
 }
 
 impl Default for Tables {
@@ -88,6 +95,7 @@ impl Default for Tables {
             fault: None,
             stale: BTreeSet::new(),
             late: BTreeSet::new(),
+            ended: BTreeSet::new(),
         }
     }
 }
@@ -113,33 +121,37 @@ impl Tables {
 
     /// Makes the kernel have the rules of a plan until a moment on the clock of
     /// [`floe_net::boottime`]. `before` is what it has, if that is known for sure.
+    ///
+    /// # Guarantees
+    /// An address that this node no longer serves is not answered from the moment its rules
+    /// change, whatever connections the kernel remembers, with one exception: addresses in
+    /// `handed_over` are still this node's until the next holder is written, so their
+    /// connections go on until they can follow the new rules, and while this node is alive.
     pub fn put(
         &mut self,
         plan: &Plan,
         before: Option<&Plan>,
         until: Option<Duration>,
+        handed_over: &BTreeSet<IpAddr>,
     ) -> Result<(), TablesError> {
         if !plan.has_rules {
-            if before.is_none_or(|it| it.has_rules) {
+            if self.rules.is_some() || before.is_none_or(|it| it.has_rules) {
                 self.remove()?;
             }
-            self.forget();
             return Ok(());
         }
         let same = before.is_some_and(|it| it.has_rules && it.rules == plan.rules);
         if !same {
-            self.write(&plan.rules)?;
-            let changed = self.stale.clone();
-            // At once: until then a connection follows rules that are no more. Before the
-            // time ends for which anything holds: what is on its way would be dropped.
-            self.forget_late_ones();
-            self.late = changed;
+            self.replace(&plan.rules, handed_over)?;
         }
         let pulses = plan.rules.pulses();
         match until.map(|until| pulse::keep(pulses, until)) {
             Some(Ok(())) => self.alive = true,
             // What was granted before ends by itself.
-            Some(Err(PulseError::TooLate)) => {}
+            Some(Err(error @ PulseError::TooLate)) => {
+                let reason = error.reason();
+                warn!(reason, %error, "shared addresses fall silent until the next renewal");
+            }
             Some(Err(error)) => {
                 self.alive = true;
                 return Err(error.into());
@@ -153,21 +165,78 @@ impl Tables {
         Ok(())
     }
 
+    /// Ends at once what the rules serve, and leaves the guard where it is.
+    pub fn silence(&mut self) -> Result<(), TablesError> {
+        pulse::end(&PULSES)?;
+        self.alive = false;
+        Ok(())
+    }
+
+    /// Replaces the rules, and ends the connections that follow the previous ones.
+    fn replace(
+        &mut self,
+        rules: &NodeRules,
+        handed_over: &BTreeSet<IpAddr>,
+    ) -> Result<(), TablesError> {
+        let stays = |pair: &Pair| handed_over.contains(&pair.vip) || rules.is_held(pair.vip);
+        let gone = self.gone(rules)?;
+        let (leaving, mut ended): (BTreeSet<Pair>, BTreeSet<Pair>) =
+            gone.into_iter().partition(stays);
+        let mut guarded = rules.clone();
+        guarded.end(self.ended.union(&ended).copied());
+        guarded.leave(leaving.iter().copied());
+        self.write(&guarded)?;
+        let changed = self.stale.clone();
+        // At once: until then a connection follows rules that are no more. Before the
+        // time ends for which anything holds: what is on its way would be dropped.
+        self.forget_late_ones();
+        self.late = changed;
+        if !leaving.is_empty() {
+            // From here on another node may be written as the holder.
+            ended.extend(leaving);
+            let mut guarded = rules.clone();
+            guarded.end(self.ended.union(&ended).copied());
+            self.write(&guarded)?;
+        }
+        // Until their connections have been forgotten once more.
+        self.ended.extend(ended);
+        Ok(())
+    }
+
+    /// The pairs that the kernel serves and these rules do not. Before the first rules of this
+    /// process, the kernel has what an earlier one left, and the addresses whose connections
+    /// do not follow these rules are noted as stale.
+    fn gone(&mut self, rules: &NodeRules) -> Result<BTreeSet<Pair>, NftError> {
+        let wanted = rules.pairs();
+        let served = match &self.rules {
+            Some(earlier) => earlier.pairs(),
+            None => {
+                let listed = self.nft.list(TABLE)?.unwrap_or_default();
+                let left = Remains::read(&listed);
+                self.stale.extend(left.changed(rules));
+                left.pairs
+            }
+        };
+        Ok(served.difference(&wanted).copied().collect())
+    }
+
     /// Makes the kernel forget what is stale, and once more what was just beginning when the rules
     /// changed last.
     pub fn forget_late_ones(&mut self) {
         self.stale.append(&mut self.late);
-        self.forget();
+        match self.forget() {
+            // Nothing is left that the guard would have to stop.
+            Ok(()) => self.ended.clear(),
+            // It is tried again with the next order.
+            Err(error) => {
+                warn!(reason = "ConntrackFailed", %error, "cannot end connections of shared addresses");
+            }
+        }
     }
 
     /// Makes the kernel's rules these. For how long they hold is not touched: what they
     /// bring ends with what was granted before.
     fn write(&mut self, rules: &NodeRules) -> Result<(), NftError> {
-        if self.rules.is_none() {
-            // As an earlier process has left it.
-            let listed = self.nft.list(TABLE)?.unwrap_or_default();
-            self.stale.extend(changed(&targets_in(&listed), rules));
-        }
         let earlier = self.rules.as_ref();
         let changes = earlier.filter(|_| self.is_sure);
         let changes = changes.and_then(|it| rules.script_since(it));
@@ -225,7 +294,37 @@ impl Tables {
         Ok(changed)
     }
 
-    fn remove(&mut self) -> Result<(), NftError> {
+    /// Removes all rules. The guard goes last: only when this node is silent and the kernel
+    /// remembers no connection of its addresses, because those would go on without it.
+    fn remove(&mut self) -> Result<(), TablesError> {
+        let served = match &self.rules {
+            Some(rules) => rules.changed_since(&NodeRules::default()),
+            None => match self.nft.list(TABLE) {
+                Ok(listed) => Remains::read(&listed.unwrap_or_default()).addresses,
+                // Without the program, or the family in the kernel, there are no rules.
+                Err(error @ (NftError::Start(_) | NftError::Refused(_))) => {
+                    debug!(%error, "no rules to remove");
+                    BTreeSet::new()
+                }
+                Err(error @ NftError::Slow(_)) => return Err(error.into()),
+            },
+        };
+        self.stale.extend(served);
+        self.stale.append(&mut self.late);
+        if self.rules.is_some() || !self.stale.is_empty() {
+            self.silence()?;
+        }
+        self.forget().map_err(TablesError::Connections)?;
+        self.drop_tables()?;
+        self.ended.clear();
+        self.alive = false;
+        self.listed = None;
+        self.is_faulty = false;
+        self.rules = None;
+        Ok(())
+    }
+
+    fn drop_tables(&self) -> Result<(), NftError> {
         let has_own = self.rules.as_ref().is_some_and(NodeRules::has_own);
         for (script, table) in removal().iter().zip([TABLE, ANNOUNCEMENTS, ANSWERS]) {
             match self.nft.apply(script) {
@@ -245,37 +344,21 @@ impl Tables {
                 Err(error) => return Err(error),
             }
         }
-        self.alive = false;
-        self.listed = None;
-        self.is_faulty = false;
-        if let Some(earlier) = self.rules.take() {
-            self.stale
-                .extend(NodeRules::default().changed_since(&earlier));
-        }
         Ok(())
     }
 
-    /// Makes the kernel forget connections that follow earlier rules. It is tried again with
-    /// the next order.
-    fn forget(&mut self) {
+    /// Makes the kernel forget connections that follow earlier rules.
+    fn forget(&mut self) -> Result<(), NetlinkError> {
         if self.stale.is_empty() {
-            return;
+            return Ok(());
         }
-        match conntrack::forget(&self.stale) {
-            Ok(count) => {
-                if count > 0 {
-                    let addresses = self.stale.len();
-                    info!(
-                        count,
-                        addresses, "connections of shared addresses are ended"
-                    );
-                }
-                self.stale.clear();
-            }
-            Err(error) => {
-                warn!(reason = "ConntrackFailed", %error, "old connections are not ended");
-            }
+        let count = conntrack::forget(&self.stale)?;
+        if count > 0 {
+            let addresses = self.stale.len();
+            info!(count, addresses, "ended connections of shared addresses");
         }
+        self.stale.clear();
+        Ok(())
     }
 
     /// What the kernel has, but for what changes by itself. The first table was listed.
@@ -298,56 +381,19 @@ fn lost(rules: &NodeRules, listing: &str) -> Option<RuleFault> {
     fault.filter(|it| *it != RuleFault::NotAlive)
 }
 
-/// A listing without the set `alive`, whose elements count down.
+/// A listing without the sets whose elements count down.
 fn lasting(listing: &str) -> String {
     let mut lines = Vec::new();
     let mut inside = false;
     for line in listing.lines() {
         let word = line.trim();
-        inside |= word.starts_with("set alive ");
+        inside |= word.starts_with("set alive ") || word.starts_with("set ticket ");
         if !inside {
             lines.push(line);
         }
         inside &= word != "}";
     }
     lines.join("\n")
-}
-
-/// The pods to which traffic goes by a listing of the rules.
-fn targets_in(listing: &str) -> BTreeMap<IpAddr, IpAddr> {
-    let mut targets = BTreeMap::new();
-    let mut inside = false;
-    for line in listing.lines() {
-        let words: Vec<&str> = line
-            .split(|it: char| it.is_whitespace() || ",{}=".contains(it))
-            .filter(|it| !it.is_empty())
-            .collect();
-        match words.first() {
-            Some(&"map") => {
-                let name = words.get(1).copied().unwrap_or_default();
-                inside = name.starts_with("held") || name.starts_with("away");
-            }
-            Some(&("set" | "chain")) => inside = false,
-            _ => {}
-        }
-        for pair in words.windows(3).filter(|pair| inside && pair[1] == ":") {
-            if let (Ok(vip), Ok(pod)) = (pair[0].parse(), pair[2].parse()) {
-                targets.insert(vip, pod);
-            }
-        }
-    }
-    targets
-}
-
-/// The addresses whose traffic goes elsewhere by these rules than before.
-fn changed(before: &BTreeMap<IpAddr, IpAddr>, rules: &NodeRules) -> Vec<IpAddr> {
-    let pod_of = |vip: IpAddr| match rules.target(vip)? {
-        Target::Here { pod, .. } | Target::Elsewhere { pod } => Some(*pod),
-    };
-    let moved = before
-        .iter()
-        .filter(|(vip, pod)| pod_of(**vip) != Some(**pod));
-    moved.map(|(vip, _)| *vip).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,380 @@
+//! The fence of shared addresses: what the kernel of the previous holder does with packets
+//! that still reach it, while its agent stands still, goes on, or is late.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use floe_api::floe::virtualip::VirtualIP;
+use floe_testbed::cluster::namespace::TestNamespace;
+use floe_testbed::cluster::wait;
+use floe_testbed::floe::agent;
+use floe_testbed::host::HostRef;
+use serde_json::{Value, json};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use super::caught::{Caught, renews};
+use super::ground::{CLAIM, alone, holder, moved, pings, served, status, three, webs};
+use super::ranges::duals;
+use super::standstill::{Frozen, agent_process, freeze_next};
+use super::wire::Wire;
+use crate::LIMIT;
+
+/// Answers of the next holder that are waited for: with three nodes asked 50 times a second,
+/// about a second and a half.
+const ANSWERS: usize = 200;
+
+/// How long one packet is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The pause between two packets of a flow.
+const PAUSE: Duration = Duration::from_millis(100);
+
+fn object(name: &str, addresses: &[&str]) -> Value {
+    json!({
+        "apiVersion": "floe.dev/v1alpha1", "kind": "VirtualIP",
+        "metadata": { "name": name },
+        "spec": {
+            "addresses": addresses,
+            "selector": { "matchLabels": { "app": "web" } },
+        },
+    })
+}
+
+/// How often an attack is repeated: a few times, or as often as `FLOE_ROUNDS` says.
+fn rounds() -> Result<usize> {
+    const USUAL: usize = 3;
+    match std::env::var("FLOE_ROUNDS") {
+        Ok(rounds) => Ok(rounds.parse()?),
+        Err(_) => Ok(USUAL),
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn a_previous_holder_answers_nothing_when_its_agent_goes_on() -> Result<()> {
+    const IP: &str = "10.200.0.242";
+    let cluster = alone().await?;
+    let namespace = TestNamespace::create(&cluster, "goes-on").await?;
+    let mut held = three(&namespace, IP).await?;
+    for round in 1..=rounds()? {
+        let wire = Wire::begin(&namespace, IP).await?;
+        let node = holder(&held)?.node;
+        wire.is_answered(ANSWERS, LIMIT).await?;
+        let frozen = Frozen::new(agent_process(&cluster, &node).await?)?;
+        held = moved(&namespace, &held, "NodeSilent").await?;
+        wire.is_answered(ANSWERS, LIMIT).await?;
+        drop(frozen);
+        wire.is_answered(ANSWERS, LIMIT).await?;
+        agent::wait_until_ready(&cluster)?;
+        let one = wire.had_one_speaker(2).await;
+        one.with_context(|| format!("round {round}, {node} was frozen"))?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn a_renewal_that_comes_late_revives_no_previous_holder() -> Result<()> {
+    const IPS: [&str; 1] = ["10.200.0.243"];
+    let cluster = alone().await?;
+    let namespace = TestNamespace::create(&cluster, "late").await?;
+    webs(&namespace, &json!({})).await?;
+    namespace.apply(&object("late", &IPS).to_string())?;
+    let mut held = served(&namespace, "late", |_| true).await?;
+    for round in 1..=rounds()? {
+        let outcome = renew_late(&namespace, &held, &IPS).await;
+        held = outcome.with_context(|| format!("round {round}"))?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn a_late_renewal_revives_no_pod_that_had_addresses_of_both_families() -> Result<()> {
+    const IPS: [&str; 2] = ["10.200.0.245", "fd00:200::223"];
+    let cluster = alone().await?;
+    let namespace = TestNamespace::create(&cluster, "late-direct").await?;
+    duals(&namespace).await?;
+    namespace.apply(&object("late", &IPS).to_string())?;
+    let mut held = served(&namespace, "late", |_| true).await?;
+    ensure!(holder(&held)?.mode == "direct", "the pods bypass the host");
+    for round in 1..=rounds()? {
+        let outcome = renew_late(&namespace, &held, &IPS).await;
+        held = outcome.with_context(|| format!("round {round}"))?;
+    }
+    Ok(())
+}
+
+/// Stops the agent of the holder right before it renews, until another node has taken over;
+/// then the kernel gets the message, and the agent stands still again before it could take
+/// anything back.
+async fn renew_late(
+    namespace: &TestNamespace<'_>,
+    held: &VirtualIP,
+    ips: &[&str],
+) -> Result<VirtualIP> {
+    let cluster = namespace.cluster();
+    let wire = Wire::listen(namespace, &[("late", ips)]).await?;
+    wire.is_answered(ANSWERS, LIMIT).await?;
+    let process = agent_process(cluster, &holder(held)?.node).await?;
+    let catch = move || Caught::before_sending(process, renews, LIMIT);
+    let caught = tokio::task::spawn_blocking(catch).await??;
+    let next = moved(namespace, held, "NodeSilent").await?;
+    wire.is_answered(ANSWERS, LIMIT).await?;
+    caught.send()?;
+    wire.is_answered(ANSWERS, LIMIT).await?;
+    drop(caught);
+    agent::wait_until_ready(cluster)?;
+    wire.is_answered(ANSWERS, LIMIT).await?;
+    wire.had_one_speaker(2).await?;
+    Ok(next)
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn addresses_are_answered_while_a_look_at_the_rules_takes_longer_than_a_deadline()
+-> Result<()> {
+    const IP: &str = "10.200.0.246";
+    /// Five in a second: more than twice as long as a renewal lasts, and shorter than the
+    /// program may take.
+    const PINGS: usize = 35;
+    let cluster = alone().await?;
+    let namespace = TestNamespace::create(&cluster, "stuck").await?;
+    let first = three(&namespace, IP).await?;
+    let node = holder(&first)?.node;
+    let outside = cluster.outside().await?;
+    let frozen = freeze_next(&cluster, &node, "nft").await?;
+    let ip = IP.parse()?;
+    let answered = tokio::task::spawn_blocking(move || pings(&outside, ip, PINGS)).await??;
+    drop(frozen);
+    assert_eq!(answered, PINGS, "some pings are lost");
+    let after = served(&namespace, IP, |_| true).await?;
+    assert_eq!(status(&after).moves, status(&first).moves);
+    Ok(())
+}
+
+/// A flow of a client that goes on sending, whatever happens.
+trait Flow {
+    /// Whether something came back from the pod for what is sent now.
+    fn is_answered(&mut self) -> Result<bool>;
+}
+
+/// Echo requests of one identifier.
+struct Pings(Socket);
+
+impl Pings {
+    /// Type 8, identifier 0x4242, number 1, with the checksum of RFC 1071.
+    const REQUEST: [u8; 8] = [8, 0, 0xb5, 0xbc, 0x42, 0x42, 0, 1];
+
+    fn start(from: &HostRef, to: IpAddr) -> Result<Self> {
+        let socket = from.network()?.run(|| {
+            let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
+            socket.connect(&SockAddr::from(SocketAddr::new(to, 0)))?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            Ok::<_, std::io::Error>(socket)
+        });
+        Ok(Self(socket?))
+    }
+}
+
+impl Flow for Pings {
+    fn is_answered(&mut self) -> Result<bool> {
+        // The network may be unreachable for a moment.
+        let _ = self.0.send(&Self::REQUEST);
+        let mut packet = [0; 256];
+        let length = (&self.0).read(&mut packet).unwrap_or_default();
+        let header = usize::from(packet[0] & 15) * 4;
+        // Of the address itself: the socket is connected to it. Type 0 with the identifier.
+        let reply = packet[..length].get(header..header + 6);
+        Ok(reply.is_some_and(|it| it[0] == 0 && it[4..] == Self::REQUEST[4..6]))
+    }
+}
+
+/// Datagrams of one port to a port at which the pod does not listen: its kernel says so.
+struct Datagrams(UdpSocket);
+
+impl Datagrams {
+    fn start(from: &HostRef, to: IpAddr) -> Result<Self> {
+        let socket = from.network()?.run(|| {
+            let socket = UdpSocket::bind("0.0.0.0:0")?;
+            socket.connect(SocketAddr::new(to, 9))?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            Ok::<_, std::io::Error>(socket)
+        });
+        Ok(Self(socket?))
+    }
+}
+
+impl Flow for Datagrams {
+    fn is_answered(&mut self) -> Result<bool> {
+        let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
+        let sent = self.0.send(b"?").is_err_and(refused);
+        Ok(sent || self.0.recv(&mut [0; 8]).is_err_and(refused))
+    }
+}
+
+/// One connection attempt after the other, all from the same port.
+struct Connections {
+    from: HostRef,
+    to: SocketAddr,
+    port: u16,
+}
+
+impl Flow for Connections {
+    fn is_answered(&mut self) -> Result<bool> {
+        let (to, port) = (self.to, self.port);
+        let answer = self.from.network()?.run(|| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+            socket.set_reuse_address(true)?;
+            // No rest of an attempt is in the way of the next one.
+            socket.set_linger(Some(Duration::ZERO))?;
+            socket.bind(&SockAddr::from(SocketAddr::from(([0, 0, 0, 0], port))))?;
+            socket.connect_timeout(&SockAddr::from(to), PATIENCE)?;
+            let mut stream = TcpStream::from(socket);
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+            stream.read(&mut [0; 64])
+        });
+        Ok(answer.is_ok_and(|length| length > 0))
+    }
+}
+
+/// Flows of all kinds from one host to an address. They send all the time until this is
+/// dropped.
+struct Flows {
+    over: Arc<AtomicBool>,
+    all: Vec<(&'static str, Arc<Counts>, JoinHandle<Result<()>>)>,
+}
+
+#[derive(Default)]
+struct Counts {
+    answered: AtomicUsize,
+    missed: AtomicUsize,
+}
+
+impl Flows {
+    fn start(from: &HostRef, to: IpAddr) -> Result<Self> {
+        let connections = Connections {
+            from: from.clone(),
+            to: SocketAddr::new(to, 80),
+            port: 20_217,
+        };
+        let mut flows = Self {
+            over: Arc::default(),
+            all: Vec::new(),
+        };
+        flows.run("ICMP", Pings::start(from, to)?);
+        flows.run("UDP", Datagrams::start(from, to)?);
+        flows.run("TCP", connections);
+        Ok(flows)
+    }
+
+    fn run(&mut self, kind: &'static str, mut flow: impl Flow + Send + 'static) {
+        let (counts, over) = (Arc::<Counts>::default(), Arc::clone(&self.over));
+        let counted = Arc::clone(&counts);
+        let thread = thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let count = if flow.is_answered()? {
+                    thread::sleep(PAUSE);
+                    &counted.answered
+                } else {
+                    &counted.missed
+                };
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        self.all.push((kind, counts, thread));
+    }
+
+    /// Waits until each of them is answered again.
+    async fn are_answered(&self) -> Result<()> {
+        self.grow("answered", |it| &it.answered).await
+    }
+
+    /// Waits until each of them has missed an answer.
+    async fn are_missed(&self) -> Result<()> {
+        self.grow("missed", |it| &it.missed).await
+    }
+
+    async fn grow(&self, what: &str, count: fn(&Counts) -> &AtomicUsize) -> Result<()> {
+        let read = |counts: &Counts| count(counts).load(Ordering::Relaxed);
+        let before: Vec<usize> = self.all.iter().map(|(_, it, _)| read(it)).collect();
+        for ((kind, counts, _), before) in self.all.iter().zip(before) {
+            // One may have been counted a moment ago.
+            let what = format!("packets of {kind} are {what}");
+            wait::until(&what, LIMIT, async || {
+                Ok((read(counts) > before + 1).then_some(()))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Flows {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for (_, _, thread) in self.all.drain(..) {
+            // What went wrong in it was seen as missing answers.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A Deployment of one replica, whose pods run on one node only.
+fn lonely(ip: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": "lonely" },
+        "spec": {
+            "replicas": 1,
+            "selector": { "matchLabels": { "app": "lonely" } },
+            "template": {
+                "metadata": {
+                    "labels": { "app": "lonely" },
+                    "annotations": { CLAIM: format!("[\"{ip}\"]") },
+                },
+                "spec": {
+                    "nodeSelector": { "kubernetes.io/hostname": "node-2" },
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [{ "name": "web", "image": "nginx:1.7.9" }],
+                },
+            },
+        },
+    })
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: cargo xtask test --only cluster"]
+async fn flows_that_go_on_while_the_only_pod_is_replaced_reach_the_next_one() -> Result<()> {
+    const IP: &str = "10.200.0.244";
+    let cluster = alone().await?;
+    let namespace = TestNamespace::create(&cluster, "lonely").await?;
+    namespace.apply(&lonely(IP).to_string())?;
+    let first = served(&namespace, IP, |_| true).await?;
+    let old = holder(&first)?;
+    let outside = cluster.outside().await?;
+    let flows = Flows::start(&outside, IP.parse()?)?;
+    flows.are_answered().await?;
+
+    namespace.kubectl(&["delete", "pod", &old.pod, "--wait=false"])?;
+    flows.are_missed().await?;
+    served(&namespace, IP, |vip| {
+        status(vip).holder.is_some_and(|it| it.uid != old.uid)
+    })
+    .await?;
+    flows.are_answered().await?;
+
+    // The agent of the only node that can serve it stands still until the kernel is silent.
+    let frozen = Frozen::new(agent_process(&cluster, &old.node).await?)?;
+    flows.are_missed().await?;
+    drop(frozen);
+    agent::wait_until_ready(&cluster)?;
+    flows.are_answered().await
+}
