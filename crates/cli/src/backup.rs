@@ -18,7 +18,6 @@ use kube::{
     ResourceExt as _,
     api::{DynamicObject, ObjectMeta, TypeMeta},
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// kubectl's memory of the last `apply`, which says nothing about the object.

@@ -326,7 +326,10 @@ fn a_wrong_form_is_named_in_the_words_of_the_annotation() {
             .to_owned()
     };
     assert_eq!(told("not json"), "syntax error in JSON at line 1 column 2");
-    assert_eq!(told("{"), "the JSON text ends too early, at line 1 column 1");
+    assert_eq!(
+        told("{"),
+        "the JSON text ends too early, at line 1 column 1"
+    );
     assert_eq!(told("[]"), "the annotation must be a JSON object");
     assert_eq!(told(r#"{"common": []}"#), "common must be an object");
     for ranges in [r#""10.0.0.2""#, r#"["10.0.0.2"]"#, "[[1]]", "{}"] {
