@@ -51,6 +51,7 @@ pub struct Issued {
 /// The flags of the API.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Management API")]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub struct ApiFlags {
     /// Port that serves galaxy's API (/v1), floe's (/v2), its documentation and
     /// /metrics

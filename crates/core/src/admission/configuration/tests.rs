@@ -158,10 +158,10 @@ fn long_lists_are_cut() {
 }
 
 #[test]
-fn a_configuration_without_any_address_is_told() {
-    let nobody = Ledger::new(fixture::config(&entries("10.0.70.2~10.0.70.9", "")));
+fn a_configuration_without_any_address_is_a_warning() {
+    let unused = Ledger::new(fixture::config(&entries("10.0.70.2~10.0.70.9", "")));
     let draft = read(KEY, Write::Create(&map("[]"))).unwrap();
-    let verdict = draft.judge(&nobody);
+    let verdict = draft.judge(&unused);
     assert!(verdict.is_allowed());
     assert_eq!(reasons(&verdict.warnings), ["ConfigurationEmpty"]);
     // There was none before either.
