@@ -28,6 +28,10 @@ pub struct ExtenderSettings {
 /// The flags of the scheduler extender.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scheduler extender")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "fields have the names of their flags"
+)]
 pub struct ExtenderFlags {
     /// From where the scheduler may call: `control-plane` (addresses of control-plane nodes and
     /// of API servers), `any`, an IP address or a network; can be given several times, or with
@@ -42,7 +46,7 @@ pub struct ExtenderFlags {
     extender_allow_from: Vec<Source>,
 
     /// File with a token that callers have to send, as password in urlPrefix
-    /// (http://floe:TOKEN@ADDRESS:9040/v1) or as bearer token; the same for all replicas. A
+    /// (`http://floe:TOKEN@ADDRESS:9040/v1`) or as bearer token; the same for all replicas. A
     /// changed file is in force within a minute
     #[arg(long, env = "FLOE_EXTENDER_TOKEN_FILE", value_name = "FILE")]
     extender_token_file: Option<PathBuf>,

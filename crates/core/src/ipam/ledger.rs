@@ -113,20 +113,17 @@ impl Ledger {
         record.ip = canonical(record.ip);
         let (ip, key, uid) = (record.ip, record.key.clone(), record.uid.clone());
         let spare = self.rank_of_spare(&record);
-        match self.records.insert(ip, record) {
-            Some(old) => {
-                self.unindex(&old);
-                self.index(&key, ip, spare);
-                if (&old.key, &old.uid) != (&key, &uid) {
-                    self.carry_out(&old.key, &old.uid, -1);
-                    self.carry_out(&key, &uid, 1);
-                }
-            }
-            None => {
-                self.take_from_free(ip);
-                self.index(&key, ip, spare);
+        if let Some(old) = self.records.insert(ip, record) {
+            self.unindex(&old);
+            self.index(&key, ip, spare);
+            if (&old.key, &old.uid) != (&key, &uid) {
+                self.carry_out(&old.key, &old.uid, -1);
                 self.carry_out(&key, &uid, 1);
             }
+        } else {
+            self.take_from_free(ip);
+            self.index(&key, ip, spare);
+            self.carry_out(&key, &uid, 1);
         }
         #[cfg(test)]
         self.check_invariants();

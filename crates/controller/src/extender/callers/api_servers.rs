@@ -1,4 +1,4 @@
-//! The addresses of API servers, as the EndpointSlice of the Service `kubernetes` has them:
+//! The addresses of API servers, as the `EndpointSlice` of the Service `kubernetes` has them:
 //! schedulers run on the same hosts, also where these are no nodes of the cluster.
 //!
 //! API servers write that object themselves. An account that can change it can already
