@@ -38,7 +38,7 @@ async fn a_pod_whose_record_is_edited_and_reverted_is_reached_again() -> Result<
             &patch,
         ])
     };
-    edit(&format!("{key}-of-somebody-else"))?;
+    edit(&format!("{key}-of-another-pod"))?;
     told(&namespace, "edited", "AddressMovedAway", &ip).await?;
     ensure!(
         answers(&outside, "edited", &ip).is_err(),

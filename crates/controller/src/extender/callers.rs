@@ -1,8 +1,8 @@
 //! Which callers are taken for the scheduler.
 //!
-//! Whoever may call bind chooses the node of a pending pod, and a filter sets addresses
-//! aside. So all four calls need the same proof: what the scheduler itself has to show, or
-//! the signature of a replica to which it has shown that ([`proof`]).
+//! A caller of bind chooses the node of a pending pod, and a filter sets addresses aside. So
+//! all four calls need the same proof: what the scheduler itself has to show, or the signature
+//! of a replica to which it has shown that ([`proof`]).
 
 use std::{
     collections::BTreeSet,
