@@ -3,14 +3,18 @@
 //! serde's derived types also accept an array in place of an object and take its elements
 //! as members, in the order of the type. A body of the wrong shape then means something
 //! that its sender did not write: `[[{"ip":…}]]` would release an address. [`decode`] is
-//! the one way in; it accepts only an object where a type has members, at every depth.
+//! the one way in, with [`from_value`] for parts; it accepts only an object where a type has members, at every depth.
 //!
 //! Its errors are for users: they name the place in the text, what is expected there and
 //! what was found, and no type of this program.
 
 use std::fmt;
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::Value;
 
 use self::{context::Context, decoder::Decoder, failure::Failure};
 
@@ -58,6 +62,13 @@ pub fn decode<'de, T: Deserialize<'de>>(text: &'de [u8], names: Names) -> Result
         read => read,
     }
     .map_err(|failure| error(text, &failure))
+}
+
+/// Reads a part of a text that was read before, with names that match exactly.
+pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, JsonError> {
+    let context = Context::new(Names::Exact);
+    let read = T::deserialize(Decoder::new(value, &context));
+    read.map_err(|failure| JsonError(failure.to_string()))
 }
 
 fn read<'de, T: Deserialize<'de>>(text: &'de [u8], context: &Context) -> Result<T, Failure> {

@@ -1,7 +1,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use proptest::prelude::*;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{json, value::RawValue};
 
 use super::*;
 
@@ -198,6 +198,16 @@ fn texts_are_borrowed_and_raw_values_stay_as_they_are() {
     let twice = r#"{"name":"a","NAME":"b","rest":[ 1 ]}"#;
     let read: Borrowed<'_> = go(twice).unwrap();
     assert_eq!((&*read.name, read.rest.get()), ("b", "[ 1 ]"));
+}
+
+#[test]
+fn parts_are_read_by_the_same_rules() {
+    let read = from_value::<Vec<Item>>(json!([{ "ip": "a", "tags": [{ "name": "b" }] }]));
+    assert_eq!(read.unwrap()[0].tags[0].name, "b");
+    for part in [json!([["a"]]), json!([{ "tags": [["b"]] }])] {
+        let why = from_value::<Vec<Item>>(part).unwrap_err().to_string();
+        assert!(why.ends_with("expected an object, found an array"), "{why}");
+    }
 }
 
 #[test]

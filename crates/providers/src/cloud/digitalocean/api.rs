@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use floe_core::nodepool::cloud::{Class, Refusal};
+use floe_core::{
+    json,
+    nodepool::cloud::{Class, Refusal},
+};
 use http::{Method, StatusCode};
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -85,9 +88,9 @@ impl Api {
                 .get_mut(key)
                 .map(serde_json::Value::take)
                 .ok_or_else(|| senseless(format_args!("{key:?} is missing")))?;
-            let items: Vec<T> = serde_json::from_value(items).map_err(senseless)?;
+            let items: Vec<T> = json::from_value(items).map_err(senseless)?;
             all.extend(items);
-            let page: Page = serde_json::from_value(body).map_err(senseless)?;
+            let page: Page = json::from_value(body).map_err(senseless)?;
             if page.links.pages.and_then(|pages| pages.next).is_none() {
                 return Ok(Some(all));
             }

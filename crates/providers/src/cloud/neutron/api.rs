@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use floe_core::nodepool::cloud::{Class, Refusal};
+use floe_core::{
+    json,
+    nodepool::cloud::{Class, Refusal},
+};
 use http::{Method, StatusCode};
 use serde_json::Value;
 
@@ -78,8 +81,11 @@ impl Api {
                 let words = format!("the answer has no list of {}", T::KEY);
                 Refusal::new(Class::Unavailable, words)
             };
-            let found: Vec<T> =
-                serde_json::from_value(page[T::KEY].take()).map_err(|_| nonsense())?;
+            // Not by index, which panics for an answer that is no object.
+            let list = page.get_mut(T::KEY).map(Value::take);
+            let found: Vec<T> = list
+                .and_then(|list| json::from_value(list).ok())
+                .ok_or_else(nonsense)?;
             let more = page[format!("{}_links", T::KEY)]
                 .as_array()
                 .is_some_and(|links| links.iter().any(|link| link["rel"] == "next"));
