@@ -134,7 +134,7 @@ pub async fn run(config: Config) -> Result<(), Error> {
     };
 
     let mut tasks = Tasks::default();
-    start(&mut tasks, ways, config, settings, doors, own)?;
+    start(&mut tasks, ways, &config, settings, doors, own)?;
 
     tasks.run(signals).await
 }
@@ -172,7 +172,7 @@ struct Ways {
 fn start(
     tasks: &mut Tasks,
     ways: Ways,
-    config: Config,
+    config: &Config,
     settings: Settings,
     doors: Doors,
     own: Addresses,
@@ -204,22 +204,15 @@ fn start(
 
     let (store, metrics) = (Store::default(), Metrics::default());
     let events = tell(tasks, client, &metrics);
-    let (defined, crd_changes) = look_at_crds(tasks, client, &config, &metrics, &events);
+    let (defined, crd_changes) = look_at_crds(tasks, client, config, &metrics, &events);
     if config.node_pools {
-        let (events, metrics) = (events.clone(), metrics.clone());
-        let with_agents = config.float_ips;
-        let standing = standing.clone();
-        node_ips::start(
-            tasks,
-            &sure,
-            with_agents,
-            Surrounding {
-                events,
-                metrics,
-                standing,
-                crd_changes,
-            },
-        );
+        let surrounding = Surrounding {
+            events: events.clone(),
+            metrics: metrics.clone(),
+            standing: standing.clone(),
+            crd_changes,
+        };
+        node_ips::start(tasks, &sure, config.float_ips, surrounding);
     }
     let Some(open) = doors.float_ips else {
         let limit = config.timing.renew_deadline();

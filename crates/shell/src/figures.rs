@@ -116,15 +116,20 @@ fn to_text(open_metrics: &str, plain_counters: &[&str]) -> String {
                 other => ("", other),
             };
             if let Some((_, words)) = help.take().filter(|(of, _)| *of == name) {
-                text.push_str(&format!("# HELP {name}{ending} {words}\n"));
+                add_line(&mut text, &["# HELP ", name, ending, " ", words]);
             }
-            text.push_str(&format!("# TYPE {name}{ending} {kind}\n"));
+            add_line(&mut text, &["# TYPE ", name, ending, " ", kind]);
         } else if !line.starts_with('#') {
-            text.push_str(line);
-            text.push('\n');
+            add_line(&mut text, &[line]);
         }
     }
     text
+}
+
+/// Adds a line that is made of these parts.
+fn add_line(text: &mut String, parts: &[&str]) {
+    text.extend(parts.iter().copied());
+    text.push('\n');
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ async fn fields_that_a_crd_lacks_are_reported_until_it_is_applied() {
     let (events, inbox) = events::channel();
     let (_stopper, stop) = stop::channel();
     tokio::spawn(inbox.write(server.client(), "pod".into(), stop.clone()));
-    let (changes, changed) = watch::channel(0);
+    let (changes, count) = watch::channel(0);
     let report = Report {
         metrics: metrics.clone(),
         events,
@@ -127,12 +127,12 @@ async fn fields_that_a_crd_lacks_are_reported_until_it_is_applied() {
     let events = "/apis/events.k8s.io/v1/events";
     server.until(|it| it.objects(events).len() == 1).await;
     assert_eq!(server.objects(events)[0]["reason"], "SchemaOutdated");
-    assert_eq!(*changed.borrow(), 0);
+    assert_eq!(*count.borrow(), 0);
 
     server.put(DEFINITIONS, applied(&ours[0]));
     tokio::time::sleep(LATER).await;
     server.until(|_| problems().is_empty()).await;
-    assert_eq!(*changed.borrow(), 1);
+    assert_eq!(*count.borrow(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,11 @@
 //! Without some permissions nothing can be done for any pool. Then each object reports that in its
 //! status, as far as that may be written.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use floe_api::flipop::{ACCEPTED, pool::FloatingIPPool, records::NodeDNSRecordSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Resource;
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep};
 use tracing::warn;
@@ -75,15 +74,13 @@ struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    async fn tell<K: Kind + Send + Sync + Debug>(
+    async fn tell<K: Kind>(
         &self,
         id: &Id,
         object: &Arc<K>,
         (conditions, mut patch): (Vec<Condition>, Value),
         told: &mut BTreeMap<(&'static str, Id), String>,
-    ) where
-        K: Resource<DynamicType = ()>,
-    {
+    ) {
         let key = (std::any::type_name::<K>(), id.clone());
         if told.get(&key) == Some(&self.message) {
             return;
