@@ -9,5 +9,6 @@ pub mod ground;
 mod manifests;
 mod migration;
 mod names;
+mod old_crds;
 mod secrets;
 mod silence;

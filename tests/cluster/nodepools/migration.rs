@@ -24,7 +24,7 @@ const PAGE: &str = "guide/migrate.md";
 /// What its program is here.
 const PROGRAM: &str = "busybox";
 
-const MANIFEST: &str = r#"
+pub(super) const MANIFEST: &str = r#"
 apiVersion: v1
 kind: Namespace
 metadata: { name: flipop }
