@@ -45,7 +45,7 @@ fn only_a_file_that_somebody_named_must_exist() {
 #[test]
 fn a_file_that_makes_no_sense_is_refused_even_at_the_default_place() {
     for (name, content, want) in [
-        ("no-json", "{", "not valid JSON"),
+        ("no-json", "{", "ends too early"),
         (
             "no-list",
             r#"{"schedule_plugin":{"floatingips":7}}"#,

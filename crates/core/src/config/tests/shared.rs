@@ -99,12 +99,12 @@ fn each_mistake_is_named_and_never_costs_the_entry() {
         (r#""shared": ["10.173.14.9", "nonsense"]"#,
          "InvalidRange entry [0], field shared: invalid ip range nonsense -> the shared addresses", ""),
         (r#""shared": "10.173.14.9""#,
-         "InvalidJson entry [0], field shared: invalid JSON: expected an array, found the string \"10.173.14.9\" -> the shared addresses", ""),
+         "InvalidJson entry [0], field shared: expected an array, found the string \"10.173.14.9\" -> the shared addresses", ""),
         // Nobody gets an address because of a mistake in a name.
         (r#""shared": ["10.173.14.9"], "allowedNamespaces": ["shop", "Shop"]"#,
          "InvalidNamespace entry [0], field allowedNamespaces: invalid namespace: \"Shop\" -> the shared addresses", ""),
         (r#""shared": ["10.173.14.9"], "allowedNamespaces": "shop""#,
-         "InvalidJson entry [0], field allowedNamespaces: invalid JSON: expected an array, found the string \"shop\" -> the shared addresses", ""),
+         "InvalidJson entry [0], field allowedNamespaces: expected an array, found the string \"shop\" -> the shared addresses", ""),
     ];
     for (members, problem, kept) in table {
         let (told, shared) = problems(&one(members));
