@@ -12,7 +12,7 @@ use floe_api::{
 };
 use floe_core::{
     addr::name,
-    json::{Names, decode},
+    json::{Names, decode, from_value},
 };
 use kube::{
     ResourceExt as _,
@@ -100,9 +100,7 @@ pub fn read(text: &str) -> Result<Vec<DynamicObject>, BackupError> {
             name: name.to_owned(),
             told,
         };
-        let text = item.to_string();
-        let object = decode::<DynamicObject>(text.as_bytes(), Names::Exact);
-        let object = object.map_err(|it| wrong(it.to_string()))?;
+        let object: DynamicObject = from_value(item.clone()).map_err(|it| wrong(it.to_string()))?;
         if name.is_empty() {
             return Err(wrong("it has no name".into()));
         }

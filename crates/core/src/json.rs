@@ -68,7 +68,10 @@ pub fn decode<'de, T: Deserialize<'de>>(text: &'de [u8], names: Names) -> Result
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, JsonError> {
     let context = Context::new(Names::Exact);
     let read = T::deserialize(Decoder::new(value, &context));
-    read.map_err(|failure| JsonError(failure.to_string()))
+    read.map_err(|failure| JsonError {
+        text: failure.to_string(),
+        is_syntax: false,
+    })
 }
 
 fn read<'de, T: Deserialize<'de>>(text: &'de [u8], context: &Context) -> Result<T, Failure> {
