@@ -228,9 +228,8 @@ pub fn encoded(text: &str) -> String {
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     decode(body, Names::Exact).map_err(|error| {
         Failure::Unprintable(format!(
-            "the management API answers what this program does not understand: {}; see whether \
-             kubectl floe version names the same version for both",
-            error
+            "the management API answers what this program does not understand: {error}; see \
+             whether kubectl floe version names the same version for both"
         ))
     })
 }

@@ -239,7 +239,7 @@ fn start(
         scheduling: config.scheduling,
     };
     let caller_rules = CallerRules {
-        sources: config.extender.allow_from,
+        sources: config.extender.allow_from.clone(),
         token: open.token,
         forwards_in,
     };

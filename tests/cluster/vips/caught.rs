@@ -76,7 +76,7 @@ impl Drop for Caught {
     }
 }
 
-/// The renewal of the time for which shared addresses are served: a batch for nf_tables that
+/// The renewal of the time for which shared addresses are served: a batch for `nf_tables` that
 /// adds elements to a set `alive`.
 pub fn renews(message: &[u8]) -> bool {
     const HEADER: usize = 16;
@@ -162,8 +162,11 @@ fn is_sending(thread: Pid, memory: &File, wanted: fn(&[u8]) -> bool) -> Result<b
 /// Lets a thread that has stopped before a call make it, and stops it again.
 fn finish_call(thread: Pid) -> Result<()> {
     ptrace::syscall(thread, None)?;
-    match waitpid(thread, Some(WaitPidFlag::__WALL))? {
-        WaitStatus::PtraceSyscall(_) => Ok(()),
-        other => bail!("instead of the end of the call there is {other:?}"),
-    }
+    let status = waitpid(thread, Some(WaitPidFlag::__WALL))?;
+    let is_over = matches!(status, WaitStatus::PtraceSyscall(_));
+    ensure!(
+        is_over,
+        "instead of the end of the call there is {status:?}"
+    );
+    Ok(())
 }

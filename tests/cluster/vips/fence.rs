@@ -248,7 +248,14 @@ impl Flow for Connections {
 /// dropped.
 struct Flows {
     over: Arc<AtomicBool>,
-    all: Vec<(&'static str, Arc<Counts>, JoinHandle<Result<()>>)>,
+    all: Vec<Running>,
+}
+
+/// A flow and the thread that sends it.
+struct Running {
+    kind: &'static str,
+    counts: Arc<Counts>,
+    thread: JoinHandle<Result<()>>,
 }
 
 #[derive(Default)]
@@ -289,7 +296,11 @@ impl Flows {
             }
             Ok(())
         });
-        self.all.push((kind, counts, thread));
+        self.all.push(Running {
+            kind,
+            counts,
+            thread,
+        });
     }
 
     /// Waits until each of them is answered again.
@@ -304,8 +315,8 @@ impl Flows {
 
     async fn grow(&self, what: &str, count: fn(&Counts) -> &AtomicUsize) -> Result<()> {
         let read = |counts: &Counts| count(counts).load(Ordering::Relaxed);
-        let before: Vec<usize> = self.all.iter().map(|(_, it, _)| read(it)).collect();
-        for ((kind, counts, _), before) in self.all.iter().zip(before) {
+        let before: Vec<usize> = self.all.iter().map(|it| read(&it.counts)).collect();
+        for (Running { kind, counts, .. }, before) in self.all.iter().zip(before) {
             // One may have been counted a moment ago.
             let what = format!("packets of {kind} are {what}");
             wait::until(&what, LIMIT, async || {
@@ -320,9 +331,9 @@ impl Flows {
 impl Drop for Flows {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        for (_, _, thread) in self.all.drain(..) {
+        for flow in self.all.drain(..) {
             // What went wrong in it was seen as missing answers.
-            let _ = thread.join();
+            let _ = flow.thread.join();
         }
     }
 }

@@ -208,14 +208,13 @@ impl Tables {
     /// do not follow these rules are noted as stale.
     fn gone(&mut self, rules: &NodeRules) -> Result<BTreeSet<Pair>, NftError> {
         let wanted = rules.pairs();
-        let served = match &self.rules {
-            Some(earlier) => earlier.pairs(),
-            None => {
-                let listed = self.nft.list(TABLE)?.unwrap_or_default();
-                let left = Remains::read(&listed);
-                self.stale.extend(left.changed(rules));
-                left.pairs
-            }
+        let served = if let Some(earlier) = &self.rules {
+            earlier.pairs()
+        } else {
+            let listed = self.nft.list(TABLE)?.unwrap_or_default();
+            let left = Remains::read(&listed);
+            self.stale.extend(left.changed(rules));
+            left.pairs
         };
         Ok(served.difference(&wanted).copied().collect())
     }
