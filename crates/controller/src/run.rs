@@ -269,14 +269,12 @@ fn start(
         limit: config.timing.renew_deadline(),
     });
     serve(tasks, doors.health, probes.merge(figures.clone()));
-    let scheme = if config.api.tls.is_some() {
+    let scheme = Scheme(if config.api.tls.is_some() {
         "https"
     } else {
         "http"
-    };
-    let routes = rest::router(rest)
-        .merge(figures)
-        .layer(Extension(Scheme(scheme)));
+    });
+    let routes = rest::router(rest).merge(figures).layer(Extension(scheme));
     let replica = Replica {
         standing,
         warmth,
