@@ -203,7 +203,10 @@ impl<A: Answers> Reception<A> {
             Ok(accepted) => accepted,
             Err(refused) => return self.decline(call, from, &refused),
         };
-        let place = self.place(headers.contains_key(FORWARDED));
+        // A call that another replica has signed is never signed again: a copy of it would
+        // otherwise be good for ever.
+        let is_signed = matches!(accepted, Accepted::Forwarded { .. });
+        let place = self.place(is_signed || headers.contains_key(FORWARDED));
         let admitted = self.entry.admit(request, begin + call::LIMIT).await;
         let (body, permit) = match admitted {
             Ok(admitted) => admitted,

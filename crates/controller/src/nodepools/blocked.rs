@@ -13,7 +13,7 @@ use tracing::warn;
 use super::{
     objects::{Id, Objects},
     permissions::Missing,
-    server::{Kind, Server},
+    server::{Failure, Kind, Server},
     status::{self, Verdict},
     tell::Teller,
 };
@@ -85,7 +85,6 @@ impl Reporter<'_> {
         if told.get(&key) == Some(&self.message) {
             return;
         }
-        told.insert(key, self.message.clone());
         let (reason, message) = (PERMISSION_MISSING, &self.message);
         let verdicts = [Verdict::bad(ACCEPTED, reason, message.clone())];
         let generation = object.meta().generation;
@@ -107,10 +106,15 @@ impl Reporter<'_> {
             &[message],
         );
         let written: Result<K, _> = self.server.patch_status(id, version, &patch).await;
-        if let Err(failure) = written {
+        if let Err(failure) = &written {
             let Id { namespace, name } = id;
             let reason = failure.reason();
             warn!(reason, namespace, name, error = %failure, "a status is not written");
+        }
+        // What failed for another reason than a missing permission is tried again with the next
+        // look; Events of one reason are aggregated.
+        if matches!(written, Ok(_) | Err(Failure::Forbidden(_))) {
+            told.insert(key, self.message.clone());
         }
     }
 }

@@ -132,18 +132,21 @@ impl Fields<'_> {
         self,
         mut inner: A,
     ) -> Result<Vec<(Cow<'de, str>, &'de RawValue)>, A::Error> {
-        let mut members: Vec<(Option<usize>, Cow<'de, str>, &'de RawValue)> = Vec::new();
+        let mut members = Vec::new();
+        // Where the last member of each name is.
+        let mut last: Vec<Option<usize>> = vec![None; self.fields.len()];
         while let Some(Name(name)) = inner.next_key()? {
             let value = inner.next_value()?;
             let field = self.find(&name);
-            if field.is_some() {
-                members.retain(|(known, ..)| *known != field);
-            }
             let name = field.map_or(name, |it| self.fields[it].into());
-            members.push((field, name, value));
+            if let Some(field) = field
+                && let Some(earlier) = last[field].replace(members.len())
+            {
+                members[earlier] = None;
+            }
+            members.push(Some((name, value)));
         }
-        let members = members.into_iter().map(|(_, name, value)| (name, value));
-        Ok(members.collect())
+        Ok(members.into_iter().flatten().collect())
     }
 }
 

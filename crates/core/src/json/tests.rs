@@ -157,6 +157,18 @@ fn names_match_as_they_do_for_go_if_that_is_asked_for() {
 }
 
 #[test]
+fn a_text_with_very_many_repeated_members_is_read_in_one_pass() {
+    const MANY: usize = 100_000;
+    // Looking through all earlier members for each one would take minutes.
+    let text = format!(
+        "{{{}{}\"ip\":\"last\"}}",
+        r#""unknown":1,"#.repeat(MANY),
+        r#""ip":"x","#.repeat(MANY)
+    );
+    assert_eq!(go::<Item>(&text).unwrap().ip, "last");
+}
+
+#[test]
 fn the_last_of_several_members_counts_as_it_does_for_go() {
     let table = [
         (r#"{"ip":"a","ip":"b"}"#, "b"),
