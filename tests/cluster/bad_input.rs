@@ -70,7 +70,7 @@ fn bad() -> [(&'static str, Value, &'static str, &'static str); 10] {
         (
             "nobodys-range",
             json!({ ARGS: r#"{"request_ip_range":[["192.0.2.1~192.0.2.9"]]}"# }),
-            "NoAddressLeft",
+            "RangeNotConfigured",
             "FloatingIPPlugin:NoFIPLeft",
         ),
         (

@@ -25,7 +25,7 @@ async fn an_address_that_is_taken_out_while_in_use_stays_with_its_pod_and_goes_w
     // It waits for a configuration that has the range.
     namespace.apply(&racks::pod("first", &range).to_string())?;
     let text = "FloatingIPPlugin:NoFIPLeft";
-    refused(&namespace, "first", "NoAddressLeft", text).await?;
+    refused(&namespace, "first", "RangeNotConfigured", text).await?;
     racks::also_configure(&cluster, MORE, MORE_TOTAL).await?;
     let first = addresses(&namespace, "app=first", 1).await?;
     let name = &first["first"];
@@ -39,7 +39,7 @@ async fn an_address_that_is_taken_out_while_in_use_stays_with_its_pod_and_goes_w
     .await?;
     assert_eq!(addresses(&namespace, "app=first", 1).await?, first);
     namespace.apply(&racks::pod("second", &range).to_string())?;
-    refused(&namespace, "second", "NoAddressLeft", text).await?;
+    refused(&namespace, "second", "RangeNotConfigured", text).await?;
 
     namespace.kubectl(&["delete", "pod", "first"])?;
     holds(&namespace, 0).await?;
