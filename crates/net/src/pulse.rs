@@ -110,8 +110,13 @@ impl Ticket {
             .iter()
             .flat_map(|pulse| [emptied(pulse), filled(pulse, granted)]);
         match transact([spent()].into_iter().chain(grants)) {
-            // The sets were there when the ticket was taken, so it is the ticket that is gone.
-            Err(error) if error.errno() == Some(libc::ENOENT) => Err(PulseError::Slow),
+            // A ticket that is this young has not expired, so one of the sets is gone.
+            Err(error)
+                if error.errno() == Some(libc::ENOENT)
+                    && boottime::now() >= self.taken + RESERVE / 2 =>
+            {
+                Err(PulseError::Slow)
+            }
             outcome => Ok(outcome?),
         }
     }

@@ -38,6 +38,7 @@ pub async fn freeze_next(cluster: &Cluster, host: &str, program: &'static str) -
             // One that has ended meanwhile cannot be stopped.
             if let Some(process) = find(anchor, program)?
                 && let Ok(frozen) = Frozen::new(process)
+                && stands_still(process, deadline)
             {
                 return Ok(frozen);
             }
@@ -45,6 +46,20 @@ pub async fn freeze_next(cluster: &Cluster, host: &str, program: &'static str) -
         bail!("{program} does not run within {LIMIT:?}")
     };
     tokio::task::spawn_blocking(catch).await?
+}
+
+/// Waits until a process has been stopped; one that ends instead never is.
+fn stands_still(process: i32, deadline: Instant) -> bool {
+    while Instant::now() < deadline {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let state = status.lines().find_map(|it| it.strip_prefix("State:"));
+        match state.and_then(|it| it.trim().chars().next()) {
+            Some('T') => return true,
+            None | Some('Z' | 'X') => return false,
+            Some(_) => {}
+        }
+    }
+    false
 }
 
 /// The process of a program in the network of another process.

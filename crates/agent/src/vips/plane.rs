@@ -156,6 +156,10 @@ async fn serve(
     let mut failed: Option<&'static str> = None;
     let mut next: Option<Instant> = None;
     let mut quiet: Option<Instant> = None;
+    let renewal = plane.renewal();
+    // The last order that was given to the plane. A look must not count as the service of an
+    // order that came a moment later.
+    let mut current: Option<Arc<Order>> = None;
     loop {
         let is_new = tokio::select! {
             biased;
@@ -173,7 +177,10 @@ async fn serve(
             }
             () = pause(next) => failed.is_some(),
         };
-        let Some(order) = orders.borrow_and_update().clone() else {
+        if is_new {
+            current.clone_from(&orders.borrow_and_update());
+        }
+        let Some(order) = current.clone() else {
             continue;
         };
         granted = granted.max(order.serving.deadline);
@@ -239,7 +246,8 @@ async fn serve(
                     }
                 }
                 // Whatever the kernel has, its time is over, and nothing is to be served.
-                let is_silent = granted.is_none_or(|it| it < clock.now());
+                let renewed = renewal.as_ref().and_then(Renewal::granted).map(Moment);
+                let is_silent = granted.max(renewed).is_none_or(|it| it < clock.now());
                 if is_silent && !order.serving.roles.keys().any(|id| is_ours(&order, id)) {
                     let number = order.serving.number;
                     let findings = Findings::new();

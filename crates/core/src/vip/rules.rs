@@ -213,19 +213,29 @@ impl NodeRules {
     }
 
     /// Stops the connections of these pairs at once, whatever the kernel remembers of them.
-    /// A pair that the rules serve is left out.
+    /// A pair that the rules serve is left out, here or on another node.
     pub fn end(&mut self, pairs: impl IntoIterator<Item = Pair>) {
-        let served = self.pairs();
-        let pairs = pairs.into_iter().filter(|it| !served.contains(it));
+        let pairs = self.without_served(pairs);
         self.ended.extend(pairs);
     }
 
     /// Lets the connections of these pairs go on while this node is alive: the holder of an
     /// address answers until it has handed over. A pair that the rules serve is left out.
     pub fn leave(&mut self, pairs: impl IntoIterator<Item = Pair>) {
-        let served = self.pairs();
-        let pairs = pairs.into_iter().filter(|it| !served.contains(it));
+        let pairs = self.without_served(pairs);
         self.leaving.extend(pairs);
+    }
+
+    fn without_served(&self, pairs: impl IntoIterator<Item = Pair>) -> BTreeSet<Pair> {
+        let served = self.pairs();
+        let is_target = |it: &Pair| match self.targets.get(&it.vip) {
+            Some(Target::Here { pod, .. } | Target::Elsewhere { pod }) => *pod == it.pod,
+            None => false,
+        };
+        let pairs = pairs.into_iter();
+        pairs
+            .filter(|it| !served.contains(it) && !is_target(it))
+            .collect()
     }
 
     /// The addresses of which connections have to be forgotten, so that they follow

@@ -171,8 +171,9 @@ impl Host {
         plan: Plan,
         before: Option<&Plan>,
     ) -> Result<Findings, PlaneError> {
-        self.renewal.prepare(order);
+        let renewed = self.renewal.prepare(order);
         let until = order.serving.deadline.map(|it| it.0);
+        let until = until.map(|it| renewed.map_or(it, |renewed| it.max(renewed)));
         let until = until.filter(|it| *it > boottime::now());
         if until.is_none() {
             self.deadline.end();

@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use floe_core::vip::{
@@ -28,43 +29,79 @@ pub struct Renewal(Arc<Mutex<Applied>>);
 /// What the kernel has been given.
 #[derive(Debug, Default)]
 struct Applied {
-    /// The addresses that it serves, by object; `None` while some of them are being taken away.
-    served: Option<BTreeMap<VipId, Vec<IpAddr>>>,
+    /// What it serves, or is about to; `None` while something is being taken away.
+    served: Option<Timed>,
     pulses: &'static [Pulse],
     deadline: Deadline,
+    /// The last renewal that the kernel may have got, and what its order serves.
+    renewed: Option<(Duration, Timed)>,
+}
+
+/// What ends with a deadline, by object.
+type Timed = BTreeMap<VipId, Share>;
+
+/// The part of an order that concerns one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Share {
+    addresses: Vec<IpAddr>,
+    /// Whether the node also announces them, and is not merely prepared to serve them.
+    is_held: bool,
 }
 
 impl Renewal {
     /// Ends renewals unless the order serves everything that the kernel has: a new deadline
     /// must not meet an address that this node no longer serves. Waits for a renewal that is
-    /// under way.
-    pub fn prepare(&self, order: &Order) {
+    /// under way. Must be called before anything of the order is applied.
+    ///
+    /// Returns until when the kernel has been allowed to serve all of the order already, which
+    /// is later than the order's own deadline if that one has been overtaken.
+    pub fn prepare(&self, order: &Order) -> Option<Duration> {
         let mut applied = self.lock();
-        if !applied.is_covered_by(&order.serving) {
-            applied.served = None;
-        }
+        let wanted = timed(&order.serving);
+        let is_covered = applied
+            .served
+            .as_ref()
+            .is_some_and(|it| covers(&wanted, it));
+        let renewed = applied.renewed.as_ref();
+        let renewed = renewed.filter(|(_, it)| !wanted.is_empty() && covers(it, &wanted));
+        let until = renewed.map(|(until, _)| *until);
+        // What is being added counts from here on: the kernel may have it although the order
+        // is not reported as done.
+        applied.served = is_covered.then_some(wanted);
+        until
+    }
+
+    /// Until when the kernel may serve by a renewal.
+    pub fn granted(&self) -> Option<Duration> {
+        self.lock().renewed.as_ref().map(|(until, _)| *until)
     }
 
     /// Allows renewals of what the kernel has now.
     pub fn allow(&self, order: &Order, pulses: &'static [Pulse], deadline: &Deadline) {
-        *self.lock() = Applied {
-            served: Some(served(&order.serving)),
-            pulses,
-            deadline: deadline.clone(),
-        };
+        let mut applied = self.lock();
+        applied.served = Some(timed(&order.serving));
+        applied.pulses = pulses;
+        applied.deadline = deadline.clone();
     }
 
     /// Lets the kernel serve until the deadline of an order, if that order serves everything
     /// that the kernel has. Blocks.
     pub fn renew(&self, order: &Order) {
-        let applied = self.lock();
+        let mut applied = self.lock();
         let until = order.serving.deadline.map(|it| it.0);
         let Some(until) = until.filter(|it| *it > boottime::now()) else {
             return;
         };
-        if applied.pulses.is_empty() || !applied.is_covered_by(&order.serving) {
+        let wanted = timed(&order.serving);
+        let is_covered = applied
+            .served
+            .as_ref()
+            .is_some_and(|it| covers(&wanted, it));
+        if applied.pulses.is_empty() || !is_covered {
             return;
         }
+        // Before the kernel gets it: an error may hide that it did.
+        applied.renewed = Some((until, wanted));
         match pulse::keep(applied.pulses, until) {
             Ok(()) => applied.deadline.set(until),
             Err(error @ PulseError::Netlink(_)) => {
@@ -83,29 +120,34 @@ impl Renewal {
     }
 }
 
-impl Applied {
-    fn is_covered_by(&self, serving: &Serving) -> bool {
-        let wanted = served(serving);
-        let covers = |(id, addresses): (&VipId, &Vec<IpAddr>)| {
-            let wanted = wanted.get(id);
-            wanted.is_some_and(|it| addresses.iter().all(|ip| it.contains(ip)))
-        };
-        self.served.as_ref().is_some_and(|it| it.iter().all(covers))
-    }
+/// Whether one serves everything that another does, in the same role or a higher one.
+fn covers(one: &Timed, other: &Timed) -> bool {
+    other.iter().all(|(id, part)| {
+        one.get(id).is_some_and(|it| {
+            (it.is_held || !part.is_held)
+                && part.addresses.iter().all(|ip| it.addresses.contains(ip))
+        })
+    })
 }
 
-/// The addresses that end with the deadline.
-fn served(serving: &Serving) -> BTreeMap<VipId, Vec<IpAddr>> {
+/// What ends with the deadline of a serving.
+fn timed(serving: &Serving) -> Timed {
     let roles = serving.roles.iter();
-    let timed = roles.filter(|(_, it)| matches!(it.role, Role::Holder(_) | Role::Prepared(_)));
-    timed
-        .map(|(id, it)| (id.clone(), it.addresses.clone()))
-        .collect()
+    let parts = roles.filter_map(|(id, it)| {
+        let is_held = match it.role {
+            Role::Holder(_) => true,
+            Role::Prepared(_) => false,
+            Role::HandedTo(_) | Role::Away(_) => return None,
+        };
+        let addresses = it.addresses.clone();
+        Some((id.clone(), Share { addresses, is_held }))
+    });
+    parts.collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::collections::BTreeSet;
 
     use floe_core::{
         lease::Moment,
@@ -114,22 +156,23 @@ mod tests {
 
     use super::*;
 
-    fn order(held: &[(&str, &[&str])]) -> Order {
-        let roles = held.iter().map(|(name, addresses)| {
+    fn order(roles: &[(&str, fn(Candidate) -> Role)]) -> Order {
+        let pod = Candidate {
+            pod: "a".to_owned(),
+            uid: "u".to_owned(),
+            node: "n1".to_owned(),
+            node_address: "10.9.0.250".parse().unwrap(),
+            addresses: Vec::new(),
+            mode: Mode::Nat,
+            ready_since: 0,
+        };
+        let roles = roles.iter().map(|(ip, role)| {
             let id = VipId {
                 namespace: "shop".to_owned(),
-                name: (*name).to_owned(),
+                name: (*ip).to_owned(),
             };
-            let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
-            let role = Role::Holder(Candidate {
-                pod: "a".to_owned(),
-                uid: "u".to_owned(),
-                node: "n1".to_owned(),
-                node_address: "10.9.0.250".parse().unwrap(),
-                addresses: Vec::new(),
-                mode: Mode::Nat,
-                ready_since: 0,
-            });
+            let addresses = vec![ip.parse().unwrap()];
+            let role = role(pod.clone());
             (id, Served { addresses, role })
         });
         Order {
@@ -139,38 +182,81 @@ mod tests {
                 roles: roles.collect(),
             },
             details: BTreeMap::new(),
-            known: std::collections::BTreeSet::new(),
-            nodes: std::collections::BTreeSet::new(),
+            known: BTreeSet::new(),
+            nodes: BTreeSet::new(),
         }
+    }
+
+    fn held(ips: &[&str]) -> Order {
+        let roles: Vec<_> = ips.iter().map(|ip| (*ip, Role::Holder as _)).collect();
+        order(&roles)
+    }
+
+    /// Whether a deadline of this order would be renewed.
+    fn may(renewal: &Renewal, order: &Order) -> bool {
+        let applied = renewal.lock();
+        let served = applied.served.as_ref();
+        served.is_some_and(|it| covers(&timed(&order.serving), it))
+    }
+
+    fn with(order: &Order) -> Renewal {
+        let renewal = Renewal::default();
+        renewal.allow(order, &[], &Deadline::default());
+        renewal
     }
 
     #[test]
     fn a_deadline_is_renewed_only_for_orders_that_take_nothing_away() {
-        let renewal = Renewal::default();
-        let may = |order: &Order| renewal.lock().is_covered_by(&order.serving);
-        let one = order(&[("a", &["10.9.0.1", "10.9.0.2"])]);
-        assert!(!may(&one), "the kernel has nothing yet");
-        renewal.allow(&one, &[], &Deadline::default());
-        let more = order(&[("a", &["10.9.0.1", "10.9.0.2"]), ("b", &["10.9.0.3"])]);
-        assert!(may(&one) && may(&more));
-        assert!(!may(&order(&[("a", &["10.9.0.1"])])));
-        assert!(!may(&order(&[("b", &["10.9.0.1", "10.9.0.2"])])));
+        let both = held(&["10.9.0.1", "10.9.0.2"]);
+        assert!(
+            !may(&Renewal::default(), &both),
+            "the kernel has nothing yet"
+        );
+        let renewal = with(&both);
+        assert!(may(&renewal, &both));
+        assert!(may(&renewal, &held(&["10.9.0.1", "10.9.0.2", "10.9.0.3"])));
+        assert!(!may(&renewal, &held(&["10.9.0.1"])));
+    }
+
+    #[test]
+    fn a_holder_is_not_renewed_by_an_order_that_only_prepares_it() {
+        let renewal = with(&held(&["10.9.0.1"]));
+        let prepared = order(&[("10.9.0.1", Role::Prepared as _)]);
+        assert!(!may(&renewal, &prepared));
+        assert!(may(&with(&prepared), &held(&["10.9.0.1"])));
     }
 
     #[test]
     fn while_an_address_is_taken_away_nothing_is_renewed_until_it_is_gone() {
-        let renewal = Renewal::default();
-        let may = |order: &Order| renewal.lock().is_covered_by(&order.serving);
-        let (both, less) = (
-            order(&[("a", &["10.9.0.1"]), ("b", &["10.9.0.2"])]),
-            order(&[("a", &["10.9.0.1"])]),
-        );
-        renewal.allow(&both, &[], &Deadline::default());
-        renewal.prepare(&both);
-        assert!(may(&both));
+        let (both, less) = (held(&["10.9.0.1", "10.9.0.2"]), held(&["10.9.0.1"]));
+        let renewal = with(&both);
         renewal.prepare(&less);
-        assert!(!may(&less) && !may(&both));
+        assert!(!may(&renewal, &less) && !may(&renewal, &both));
         renewal.allow(&less, &[], &Deadline::default());
-        assert!(may(&less));
+        assert!(may(&renewal, &less));
+    }
+
+    #[test]
+    fn an_address_counts_from_the_moment_in_which_it_is_added() {
+        let (one, two) = (held(&["10.9.0.1"]), held(&["10.9.0.1", "10.9.0.2"]));
+        let renewal = with(&one);
+        // Its order is never reported as done, and another node takes the second address.
+        renewal.prepare(&two);
+        assert!(may(&renewal, &two));
+        assert!(!may(&renewal, &one));
+    }
+
+    #[test]
+    fn an_order_that_is_overtaken_keeps_the_later_deadline() {
+        let one = held(&["10.9.0.1"]);
+        let renewal = with(&one);
+        assert_eq!(renewal.prepare(&one), None);
+        let later = Duration::from_secs(9);
+        renewal.lock().renewed = Some((later, timed(&one.serving)));
+        assert_eq!(renewal.prepare(&one), Some(later));
+        assert_eq!(renewal.granted(), Some(later));
+        let more = held(&["10.9.0.1", "10.9.0.2"]);
+        assert_eq!(renewal.prepare(&more), None, "it was not for all of them");
+        assert_eq!(renewal.prepare(&held(&[])), None, "nothing is served");
     }
 }

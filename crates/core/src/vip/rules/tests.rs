@@ -280,7 +280,11 @@ fn a_pair_that_is_served_again_is_neither_ended_nor_leaving() {
         vip: ip("10.9.0.100"),
         pod: ip("10.244.1.9"),
     };
-    rules.end(served.iter().copied().chain([other]));
+    let elsewhere = Pair {
+        vip: ip("10.9.0.102"),
+        pod: ip("10.244.2.7"),
+    };
+    rules.end(served.iter().copied().chain([other, elsewhere]));
     rules.leave(served.iter().copied());
     let script = rules.script();
     let ended = "add element inet floe-vip ended4 { 10.9.0.100 . 10.244.1.9 }";

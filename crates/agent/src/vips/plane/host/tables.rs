@@ -154,6 +154,8 @@ impl Tables {
             }
             Some(Err(error)) => {
                 self.alive = true;
+                // A set may be gone: the next order writes all rules again.
+                self.is_sure = false;
                 return Err(error.into());
             }
             None if same && !self.alive => {}
@@ -191,32 +193,34 @@ impl Tables {
         // time ends for which anything holds: what is on its way would be dropped.
         self.forget_late_ones();
         self.late = changed;
+        // Until their connections have been forgotten once more.
+        self.ended.append(&mut ended);
         if !leaving.is_empty() {
             // From here on another node may be written as the holder.
-            ended.extend(leaving);
+            self.ended.extend(leaving);
             let mut guarded = rules.clone();
-            guarded.end(self.ended.union(&ended).copied());
+            guarded.end(self.ended.iter().copied());
             self.write(&guarded)?;
         }
-        // Until their connections have been forgotten once more.
-        self.ended.extend(ended);
         Ok(())
     }
 
-    /// The pairs that the kernel serves and these rules do not. Before the first rules of this
-    /// process, the kernel has what an earlier one left, and the addresses whose connections
-    /// do not follow these rules are noted as stale.
+    /// The pairs that the kernel may serve and these rules do not. Before the first rules of
+    /// this process, and after a script whose outcome is not known, the kernel is asked, and the
+    /// addresses whose connections do not follow these rules are noted as stale.
     fn gone(&mut self, rules: &NodeRules) -> Result<BTreeSet<Pair>, NftError> {
-        let wanted = rules.pairs();
-        let served = if let Some(earlier) = &self.rules {
-            earlier.pairs()
-        } else {
+        let mut served = self
+            .rules
+            .as_ref()
+            .map(NodeRules::pairs)
+            .unwrap_or_default();
+        if !self.is_sure {
             let listed = self.nft.list(TABLE)?.unwrap_or_default();
             let left = Remains::read(&listed);
             self.stale.extend(left.changed(rules));
-            left.pairs
-        };
-        Ok(served.difference(&wanted).copied().collect())
+            served.extend(left.pairs);
+        }
+        Ok(served.difference(&rules.pairs()).copied().collect())
     }
 
     /// Makes the kernel forget what is stale, and once more what was just beginning when the rules
@@ -296,19 +300,25 @@ impl Tables {
     /// Removes all rules. The guard goes last: only when this node is silent and the kernel
     /// remembers no connection of its addresses, because those would go on without it.
     fn remove(&mut self) -> Result<(), TablesError> {
-        let served = match &self.rules {
-            Some(rules) => rules.changed_since(&NodeRules::default()),
-            None => match self.nft.list(TABLE) {
-                Ok(listed) => Remains::read(&listed.unwrap_or_default()).addresses,
-                // Without the program, or the family in the kernel, there are no rules.
-                Err(error @ (NftError::Start(_) | NftError::Refused(_))) => {
-                    debug!(%error, "no rules to remove");
-                    BTreeSet::new()
+        if let Some(rules) = &self.rules {
+            self.stale
+                .extend(rules.changed_since(&NodeRules::default()));
+        }
+        if !self.is_sure {
+            match self.nft.list(TABLE) {
+                Ok(listed) => {
+                    let left = Remains::read(&listed.unwrap_or_default());
+                    self.stale.extend(left.addresses);
                 }
-                Err(error @ NftError::Slow(_)) => return Err(error.into()),
-            },
-        };
-        self.stale.extend(served);
+                // Without the program, or the family in the kernel, there are no rules.
+                Err(error @ (NftError::Start(_) | NftError::Refused(_)))
+                    if self.rules.is_none() =>
+                {
+                    debug!(%error, "no rules to remove");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
         self.stale.append(&mut self.late);
         if self.rules.is_some() || !self.stale.is_empty() {
             self.silence()?;
@@ -320,6 +330,7 @@ impl Tables {
         self.listed = None;
         self.is_faulty = false;
         self.rules = None;
+        self.is_sure = false;
         Ok(())
     }
 

@@ -16,6 +16,9 @@ pub struct Remains {
     pub pairs: BTreeSet<Pair>,
     /// All addresses of which the kernel may remember connections.
     pub addresses: BTreeSet<IpAddr>,
+    /// Those of which it still remembers connections to an earlier pod: the process that
+    /// changed the rules has not come to forget them.
+    unfinished: BTreeSet<IpAddr>,
 }
 
 impl Remains {
@@ -62,6 +65,7 @@ impl Remains {
                 }
                 ("ended" | "leaving", Some(pod)) => {
                     self.addresses.insert(first);
+                    self.unfinished.insert(first);
                     self.pairs.insert(Pair { vip: first, pod });
                 }
                 ("here", None) => {
@@ -81,6 +85,7 @@ impl Remains {
         let new = rules.changed_since(&NodeRules::default());
         let all = self.addresses.union(&new);
         let changed = all.filter(|vip| match target(vip) {
+            _ if self.unfinished.contains(vip) => true,
             Some(pod) => self.targets.get(vip) != Some(&pod),
             None => !rules.owns(**vip),
         });

@@ -25,7 +25,12 @@ const LISTED: &str = "table inet floe-vip {
 
 \tset ended4 {
 \t\ttype ipv4_addr . ipv4_addr
-\t\telements = { 10.9.0.104 . 10.1.0.14 }
+\t\telements = { 10.9.0.104 . 10.1.0.14,
+\t\t\t     10.9.0.105 . 10.1.0.14 }
+\t}
+
+\tmap held6 {
+\t\ttype ipv6_addr : ipv6_addr
 \t}
 
 \tset inside4 {
@@ -64,6 +69,7 @@ fn a_listing_names_what_an_earlier_process_served() {
         pair("10.9.0.101", "10.1.0.12"),
         pair("10.9.0.102", "10.1.0.12"),
         pair("10.9.0.104", "10.1.0.14"),
+        pair("10.9.0.105", "10.1.0.14"),
     ];
     assert_eq!(remains.pairs, BTreeSet::from(pairs));
     let all = [
@@ -72,6 +78,7 @@ fn a_listing_names_what_an_earlier_process_served() {
         "10.9.0.102",
         "10.9.0.103",
         "10.9.0.104",
+        "10.9.0.105",
         "fd00::1",
     ];
     assert_eq!(remains.addresses, addresses(all));
@@ -87,8 +94,18 @@ fn connections_that_already_follow_the_rules_go_on() {
     rules.send_away(ip("fd00::1"), ip("fd00:1::2")).unwrap();
     rules.own(ip("10.9.0.103"));
     let changed = Remains::read(LISTED).changed(&rules);
-    let wanted = ["10.9.0.101", "10.9.0.102", "10.9.0.104"];
+    let wanted = ["10.9.0.101", "10.9.0.102", "10.9.0.104", "10.9.0.105"];
     assert_eq!(changed, addresses(wanted));
+}
+
+#[test]
+fn what_an_earlier_process_has_not_finished_is_finished() {
+    let listed = LISTED.replace("10.9.0.104 . 10.1.0.14", "10.9.0.100 . 10.1.0.14");
+    let mut rules = NodeRules::default();
+    let (vip, pod) = (ip("10.9.0.100"), ip("10.1.0.11"));
+    rules.hold(vip, pod, "cni0").unwrap();
+    assert!(!Remains::read(LISTED).changed(&rules).contains(&vip));
+    assert!(Remains::read(&listed).changed(&rules).contains(&vip));
 }
 
 #[test]
