@@ -207,21 +207,7 @@ async fn serve(
                 debug!(number, ?took, is_new, "the kernel has it");
                 next = Some(next.filter(|it| is_new && *it <= due).unwrap_or(due));
                 for (id, ill) in ills.judge(&findings, &order, !is_new) {
-                    let object = id.name.as_str();
-                    let told = match ill {
-                        Ill::Unable(trouble) => {
-                            let reason = trouble.reason();
-                            warn!(reason, object, error = %trouble, "cannot serve a shared address");
-                            News::Unable { id, trouble }
-                        }
-                        Ill::Unheard => {
-                            let why = Unreachable::LinkLost;
-                            let reason = why.reason();
-                            warn!(reason, object, error = %why, "cannot announce a shared address");
-                            News::Unheard { id }
-                        }
-                    };
-                    if news.send(told).await.is_err() {
+                    if news.send(report(id, ill)).await.is_err() {
                         return;
                     }
                 }
@@ -256,6 +242,24 @@ async fn serve(
                     }
                 }
             }
+        }
+    }
+}
+
+/// Logs what is wrong with an object; the news of it.
+fn report(id: VipId, ill: Ill) -> News {
+    let object = id.name.as_str();
+    match ill {
+        Ill::Unable(trouble) => {
+            let reason = trouble.reason();
+            warn!(reason, object, error = %trouble, "cannot serve a shared address");
+            News::Unable { id, trouble }
+        }
+        Ill::Unheard => {
+            let why = Unreachable::LinkLost;
+            let reason = why.reason();
+            warn!(reason, object, error = %why, "cannot announce a shared address");
+            News::Unheard { id }
         }
     }
 }

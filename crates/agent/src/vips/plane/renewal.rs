@@ -156,7 +156,10 @@ mod tests {
 
     use super::*;
 
-    fn order(roles: &[(&str, fn(Candidate) -> Role)]) -> Order {
+    /// The role of an address, by its pod.
+    type Form = fn(Candidate) -> Role;
+
+    fn order(roles: &[(&str, Form)]) -> Order {
         let pod = Candidate {
             pod: "a".to_owned(),
             uid: "u".to_owned(),
