@@ -167,7 +167,7 @@ mod tests {
         // Also after the next one was heard and before it is learnt.
         let answers = [(10, "a"), (90, "b"), (95, "a")];
         assert!(judge_answers(&heard(&answers), &holdings).is_err());
-        // Also if it comes back later, and if nobody has the address meanwhile.
+        // Also if it comes back later, and if no node has the address meanwhile.
         assert!(judge_answers(&heard(&[(101, "a")]), &holdings).is_err());
         let ended = learnt(&[(0, Some("a")), (100, None)]);
         assert!(judge_answers(&heard(&[(101, "a")]), &ended).is_err());

@@ -1,6 +1,6 @@
 //! The permissions that node addresses need, and which of them this process lacks.
 //!
-//! Whoever swaps only the program keeps FLIPOP's roles, which allow less. The API server is
+//! Users who swap only the program keep FLIPOP's roles, which allow less. The API server is
 //! asked what is allowed when a term of leadership begins, and again as long as something is
 //! missing; it answers that for every account.
 
