@@ -7,11 +7,13 @@
 //! - [`keeper`]: what the agent of a node does about it: take, serve, hand over, fall
 //!   silent. Never two nodes serve one address.
 //! - [`rules`]: the kernel's rules for what a node serves.
+//! - [`forwarding`]: whether a node forwards what it receives for its addresses.
 
 use std::{net::IpAddr, time::Duration};
 
 pub mod claim;
 pub mod elect;
+pub mod forwarding;
 pub mod grant;
 pub mod keeper;
 pub mod rules;

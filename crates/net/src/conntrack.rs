@@ -20,7 +20,9 @@ const REPLY: u16 = 2;
 const ID: u16 = 12;
 const ZONE: u16 = 18;
 const ADDRESSES: u16 = 1;
+const V4_SOURCE: u16 = 1;
 const V4_DESTINATION: u16 = 2;
+const V6_SOURCE: u16 = 3;
 const V6_DESTINATION: u16 = 4;
 
 /// Makes the kernel of this thread's namespace forget all connections that were made to
@@ -30,13 +32,31 @@ const V6_DESTINATION: u16 = 4;
 /// # Guarantees
 /// The list is read once, however many addresses there are.
 pub fn forget(addresses: &BTreeSet<IpAddr>) -> Result<usize, NetlinkError> {
+    let is_one = |it: &Connection| it.destinations().any(|ip| addresses.contains(&ip));
+    forget_those(addresses, is_one)
+}
+
+/// The same for connections to these addresses that are not translated: they began while no
+/// rule existed for the address, and no rule reaches them.
+pub fn forget_untranslated(addresses: &BTreeSet<IpAddr>) -> Result<usize, NetlinkError> {
+    let is_one = |it: &Connection| {
+        let to = it.original.destination;
+        to.is_some_and(|ip| addresses.contains(&ip)) && it.reply.source == to
+    };
+    forget_those(addresses, is_one)
+}
+
+fn forget_those(
+    addresses: &BTreeSet<IpAddr>,
+    is_one: impl Fn(&Connection) -> bool,
+) -> Result<usize, NetlinkError> {
     if addresses.is_empty() {
         return Ok(0);
     }
     let mut socket = Socket::open_for(SockProtocol::NetlinkNetFilter)?;
     let request = || Request::new(LIST, 0, &header(0));
     let found = socket.list(request, "connections", |bytes| {
-        Ok(read(bytes)?.filter(|it| it.destinations.iter().any(|ip| addresses.contains(ip))))
+        Ok(read(bytes)?.filter(&is_one))
     })?;
     let mut forgotten = 0;
     for connection in found {
@@ -55,18 +75,32 @@ pub fn forget(addresses: &BTreeSet<IpAddr>) -> Result<usize, NetlinkError> {
 #[derive(Debug, PartialEq, Eq)]
 struct Connection {
     family: u8,
-    /// Of its first packet, and of the answers to it.
-    destinations: Vec<IpAddr>,
+    /// Its first packet.
+    original: Tuple,
+    /// The answers to it.
+    reply: Tuple,
     /// What makes it itself, as the kernel wrote it.
-    original: Vec<u8>,
+    name: Vec<u8>,
     id: Option<Vec<u8>>,
     zone: Option<Vec<u8>>,
 }
 
+/// The addresses of packets in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tuple {
+    source: Option<IpAddr>,
+    destination: Option<IpAddr>,
+}
+
 impl Connection {
+    fn destinations(&self) -> impl Iterator<Item = IpAddr> {
+        let both = [self.original.destination, self.reply.destination];
+        both.into_iter().flatten()
+    }
+
     fn deletion(&self) -> Request {
         Request::new(DELETE, 0, &header(self.family))
-            .put(ORIGINAL | NESTED, &self.original)
+            .put(ORIGINAL | NESTED, &self.name)
             .with(self.id.as_ref(), |request, id| request.put(ID, id))
             .with(self.zone.as_ref(), |request, zone| request.put(ZONE, zone))
     }
@@ -83,41 +117,44 @@ fn read(bytes: &[u8]) -> Result<Option<Connection>, NetlinkError> {
     let (header, rest) = body::<4>(bytes)?;
     let mut connection = Connection {
         family: header[0],
-        destinations: Vec::new(),
-        original: Vec::new(),
+        original: Tuple::default(),
+        reply: Tuple::default(),
+        name: Vec::new(),
         id: None,
         zone: None,
     };
     attributes(rest, |kind, value| {
         match kind {
             ORIGINAL => {
-                connection.original = value.to_vec();
-                connection.destinations.extend(destination(value)?);
+                connection.name = value.to_vec();
+                connection.original = tuple(value)?;
             }
-            REPLY => connection.destinations.extend(destination(value)?),
+            REPLY => connection.reply = tuple(value)?,
             ID => connection.id = Some(value.to_vec()),
             ZONE => connection.zone = Some(value.to_vec()),
             _ => {}
         }
         Ok(())
     })?;
-    Ok((!connection.original.is_empty()).then_some(connection))
+    Ok((!connection.name.is_empty()).then_some(connection))
 }
 
-fn destination(tuple: &[u8]) -> Result<Option<IpAddr>, NetlinkError> {
-    let mut found = None;
-    attributes(tuple, |kind, value| {
+fn tuple(bytes: &[u8]) -> Result<Tuple, NetlinkError> {
+    let mut tuple = Tuple::default();
+    attributes(bytes, |kind, value| {
         if kind != ADDRESSES {
             return Ok(());
         }
         attributes(value, |kind, value| {
-            if [V4_DESTINATION, V6_DESTINATION].contains(&kind) {
-                found = Some(ip_of(value)?);
+            match kind {
+                V4_SOURCE | V6_SOURCE => tuple.source = Some(ip_of(value)?),
+                V4_DESTINATION | V6_DESTINATION => tuple.destination = Some(ip_of(value)?),
+                _ => {}
             }
             Ok(())
         })
     })?;
-    Ok(found)
+    Ok(tuple)
 }
 
 #[cfg(test)]
@@ -134,7 +171,7 @@ mod tests {
         let tuple = |request: Request, source: &str, destination: &str| {
             request.nest(ADDRESSES | NESTED, &[], |request| {
                 request
-                    .put_ip(1, ip(source))
+                    .put_ip(V4_SOURCE, ip(source))
                     .put_ip(V4_DESTINATION, ip(destination))
             })
         };
@@ -148,11 +185,13 @@ mod tests {
             .put(ID, &[1, 2, 3, 4]);
         let bytes = request.finish(1)[HEADER..].to_vec();
         let connection = read(&bytes).unwrap().unwrap();
-        assert_eq!(connection.destinations, [ip("10.9.0.100"), ip("10.9.0.1")]);
+        let to: Vec<_> = connection.destinations().collect();
+        assert_eq!(to, [ip("10.9.0.100"), ip("10.9.0.1")]);
+        assert_eq!(connection.reply.source, Some(ip("10.244.1.5")));
         let mut deletion = connection.deletion();
         let bytes = deletion.finish(1)[HEADER..].to_vec();
         let named = read(&bytes).unwrap().unwrap();
-        assert_eq!(named.original, connection.original);
+        assert_eq!(named.name, connection.name);
         assert_eq!(named.id, Some(vec![1, 2, 3, 4]));
     }
 

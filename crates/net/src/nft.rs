@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct Nft {
     program: OsString,
+    patience: Duration,
 }
 
 /// Why rules are not as they were asked to be.
@@ -59,28 +60,50 @@ impl Nft {
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
+            patience: PATIENCE,
         }
+    }
+
+    /// The same, with less time for each call.
+    #[must_use]
+    pub fn within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Runs a script.
     pub fn apply(&self, script: &str) -> Result<(), NftError> {
-        self.run(&["-f", "-"], script, PATIENCE).map(drop)
+        self.run(&["-f", "-"], script).map(drop)
     }
 
     /// The rules of a table, such as `inet floe-vip`, or none if there is no such table.
     pub fn list(&self, table: &str) -> Result<Option<String>, NftError> {
-        let words: Vec<_> = ["list", "table"]
+        self.list_one("table", table)
+    }
+
+    /// The rules of a chain, such as `inet floe-vip guard`, or none if there is no such chain.
+    pub fn list_chain(&self, chain: &str) -> Result<Option<String>, NftError> {
+        self.list_one("chain", chain)
+    }
+
+    /// All chains of all tables, without their rules.
+    pub fn list_chains(&self) -> Result<String, NftError> {
+        self.run(&["list", "chains"], "")
+    }
+
+    fn list_one(&self, kind: &str, name: &str) -> Result<Option<String>, NftError> {
+        let words: Vec<_> = ["list", kind]
             .into_iter()
-            .chain(table.split_whitespace())
+            .chain(name.split_whitespace())
             .collect();
-        match self.run(&words, "", PATIENCE) {
+        match self.run(&words, "") {
             Ok(text) => Ok(Some(text)),
             Err(NftError::Refused(text)) if text.contains("No such file or directory") => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn run(&self, arguments: &[&str], script: &str, limit: Duration) -> Result<String, NftError> {
+    fn run(&self, arguments: &[&str], script: &str) -> Result<String, NftError> {
+        let limit = self.patience;
         let deadline = Instant::now() + limit;
         let child = Command::new(&self.program)
             .args(arguments)

@@ -12,6 +12,7 @@
 
 mod announcing;
 mod echo;
+mod forwarding;
 mod lending;
 mod moving;
 mod owning;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 
-use floe_core::vip::rules::{ANNOUNCEMENTS, ANSWERS, TABLE, removal};
+use floe_core::vip::rules::{TABLES, removal};
 use floe_net::{
     conntrack,
     netlink::{LOOPBACK, Netlink, NetlinkError, Route},
@@ -50,10 +50,10 @@ pub fn look(netlink: &mut Netlink, nft: &Nft) -> (Vec<Rest>, Vec<RestError>) {
         Ok(addresses) => rests.extend(addresses.into_iter().map(Rest::Address)),
         Err(error) => failures.push(error.into()),
     }
-    let tables = [TABLE, ANNOUNCEMENTS, ANSWERS].into_iter();
-    for (name, script) in tables.zip(removal()) {
+    for name in TABLES {
         match nft.list(name) {
             Ok(Some(listing)) => {
+                let script = removal(name);
                 rests.push(Rest::Table { name, script });
                 let addresses = mapped(&listing);
                 if !addresses.is_empty() {

@@ -8,15 +8,16 @@ use std::{
     time::Duration,
 };
 
-use floe_api::floe::register::Books;
+use floe_api::floe::{register::Books, virtualip::VirtualIP};
 use floe_core::{
     lease::Moment,
     vip::{
-        Timing, VipId,
+        Timing, VipId, forwarding,
         keeper::{Act, Event, Keeper, LeaseView, Refusal, Serving},
     },
 };
 use floe_shell::stop::Stop;
+use jiff::Timestamp;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -32,6 +33,7 @@ use super::{
     health,
     inbox::Inbox,
     order::order,
+    plan::Unreachable,
     plane::{News, Orders},
     promise::{Back, Heard, Said},
     teller::Teller,
@@ -348,8 +350,53 @@ impl Driver {
                 self.keeper.handle(Event::Served(number), now);
             }
             News::Unable { id, .. } => self.keeper.handle(Event::CannotServe(id), now),
-            News::Unheard { id } => self.keeper.handle(Event::CannotAnnounce(id), now),
+            News::Unreachable { id, why, is_new } => {
+                if is_new {
+                    self.tell_unreachable(&id, &why);
+                }
+                if self.may_hand_over(&id, &why) {
+                    self.keeper.handle(Event::CannotAnnounce(id), now);
+                }
+            }
         }
+    }
+
+    /// Tells on an object of this node that it is not reached from outside. When it has moved,
+    /// its conditions do not tell that any more.
+    fn tell_unreachable(&self, id: &VipId, why: &Unreachable) {
+        let Some(object) = self.held_here(id) else {
+            return;
+        };
+        let place = self.books.place(id);
+        let register = place.and_then(|it| self.books.register(&it.register));
+        let version = register.and_then(|it| it.metadata.resource_version.as_deref());
+        let note = format!("node {}: {why}", self.me);
+        let version = version.unwrap_or_default();
+        self.calls.tell(object, version, why.reason(), note);
+    }
+
+    /// An object whose holder is this node.
+    fn held_here(&self, id: &VipId) -> Option<&VirtualIP> {
+        let object = self.books.vip(id)?;
+        let holder = object.status.as_ref()?.holder.as_ref()?;
+        (holder.node == self.me).then_some(object)
+    }
+
+    /// Whether an object may leave this node because it is not reachable here.
+    fn may_hand_over(&self, id: &VipId, why: &Unreachable) -> bool {
+        if !matches!(why, Unreachable::NotForwarding(_)) {
+            return true;
+        }
+        // A node that is not the holder only refuses to be the next one.
+        let status = self.held_here(id).and_then(|it| it.status.as_ref());
+        let last = status.and_then(|it| it.last_move.as_ref());
+        let last = last.map(|it| {
+            let age = Timestamp::now().duration_since(it.at.0);
+            // A clock that differs from that of another node.
+            let age = Duration::try_from(age).unwrap_or_default();
+            (it.reason.as_str(), age)
+        });
+        forwarding::may_hand_over(last)
     }
 
     /// Gives the kernel's part an order, if it is another one than before.

@@ -12,6 +12,7 @@ use floe_core::{
     announce::Mac,
     vip::{
         Candidate, Mode, VipId, claim,
+        forwarding::Obstacle,
         keeper::{Role, Served, Serving},
         rules::{NodeRules, RuleRefusal},
     },
@@ -147,7 +148,7 @@ pub enum Trouble {
 }
 
 /// Why nobody outside of the cluster hears of an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
     /// No link has a subnet with it, or the chosen one is not there.
     #[error("no interface of the node has a subnet with the address: reachable from inside only")]
@@ -158,6 +159,9 @@ pub enum Unreachable {
     /// No link has a subnet with it any more, and this node has announced it before.
     #[error("the interface on which the address was announced is lost: reachable from inside only")]
     LinkLost,
+    /// Packets of the address enter the node and do not leave it.
+    #[error("packets of the address enter the node and are not forwarded: {0}")]
+    NotForwarding(#[from] Obstacle),
 }
 
 impl Trouble {
@@ -179,10 +183,20 @@ impl Trouble {
 
 impl Unreachable {
     /// The stable reason.
-    pub fn reason(self) -> &'static str {
+    pub fn reason(&self) -> &'static str {
         match self {
             Self::NoInterface | Self::NoInterfaceInPod => "NoInterface",
             Self::LinkLost => "LinkLost",
+            Self::NotForwarding(_) => "NotForwarding",
+        }
+    }
+
+    /// Whether this node reached the world before, or should have: another node may be able
+    /// to. An address that never had an interface is merely for use from inside.
+    pub fn is_fault(&self) -> bool {
+        match self {
+            Self::NoInterface | Self::NoInterfaceInPod => false,
+            Self::LinkLost | Self::NotForwarding(_) => true,
         }
     }
 }
@@ -297,15 +311,11 @@ fn lend(
     rooms: &BTreeMap<String, Room>,
 ) -> Result<Finding, Trouble> {
     let mut found = Finding::default();
-    let room = room(pod, survey, rooms)?;
-    for link in survey.exits_of(room) {
-        plan.rules.add_exit(link)?;
-    }
+    let room = open_exits(plan, served, pod, survey, rooms)?;
     for &ip in &served.addresses {
         if !room.nets.iter().any(|net| net.contains(&ip)) {
             found.unreachable = Some(Unreachable::NoInterfaceInPod);
         }
-        plan.rules.announce(ip);
         // A pod that gets another subnet keeps what it has.
         let room = Room {
             nets: Vec::new(),
@@ -315,6 +325,24 @@ fn lend(
         plan.loans.push(Loan { id, room, ip });
     }
     Ok(found)
+}
+
+/// Lets frames of a pod that has the addresses itself leave the node while it is alive.
+fn open_exits<'a>(
+    plan: &mut Plan,
+    served: &Served,
+    pod: &Candidate,
+    survey: &Survey,
+    rooms: &'a BTreeMap<String, Room>,
+) -> Result<&'a Room, Trouble> {
+    let room = room(pod, survey, rooms)?;
+    for link in survey.exits_of(room) {
+        plan.rules.add_exit(link)?;
+    }
+    for &ip in &served.addresses {
+        plan.rules.announce(ip);
+    }
+    Ok(room)
 }
 
 fn hold(
@@ -367,8 +395,9 @@ fn prepare(
     rooms: &BTreeMap<String, Room>,
 ) -> Result<(), Trouble> {
     if pod.mode == Mode::Direct {
-        // It would answer as soon as it has the address.
-        return room(pod, survey, rooms).map(drop);
+        // The pod would answer as soon as it has the address. Everything else is prepared: a
+        // change of the rules takes longer than the pod takes to get the address.
+        return open_exits(plan, served, pod, survey, rooms).map(drop);
     }
     if pod.mode == Mode::Node {
         // Nobody is answered for it yet, so it takes only what the last holder sends on.

@@ -18,7 +18,7 @@ use super::{
     clock::Clock,
     plan::{Finding, Order, Trouble, Unreachable},
 };
-use ills::{Ill, Ills};
+use ills::{Ill, Ills, Told};
 
 pub use kernel::Kernel;
 pub use renewal::Renewal;
@@ -102,10 +102,14 @@ pub enum News {
         /// Why.
         trouble: Trouble,
     },
-    /// An object was announced, and cannot be any more.
-    Unheard {
+    /// An object is not reached from outside here, though it should be.
+    Unreachable {
         /// Which.
         id: VipId,
+        /// Why.
+        why: Unreachable,
+        /// Whether this was not told before.
+        is_new: bool,
     },
 }
 
@@ -206,8 +210,8 @@ async fn serve(
                 let (number, took) = (order.serving.number, ended - begun);
                 debug!(number, ?took, is_new, "the kernel has it");
                 next = Some(next.filter(|it| is_new && *it <= due).unwrap_or(due));
-                for (id, ill) in ills.judge(&findings, &order, !is_new) {
-                    if news.send(report(id, ill)).await.is_err() {
+                for told in ills.judge(&findings, &order, !is_new) {
+                    if news.send(report(told)).await.is_err() {
                         return;
                     }
                 }
@@ -246,20 +250,23 @@ async fn serve(
     }
 }
 
-/// Logs what is wrong with an object; the news of it.
-fn report(id: VipId, ill: Ill) -> News {
+/// Logs what is wrong with an object, unless that was logged before; the news of it.
+fn report(Told { id, ill, is_new }: Told) -> News {
     let object = id.name.as_str();
     match ill {
         Ill::Unable(trouble) => {
-            let reason = trouble.reason();
-            warn!(reason, object, error = %trouble, "cannot serve a shared address");
+            if is_new {
+                let reason = trouble.reason();
+                warn!(reason, object, error = %trouble, "cannot serve a shared address");
+            }
             News::Unable { id, trouble }
         }
-        Ill::Unheard => {
-            let why = Unreachable::LinkLost;
-            let reason = why.reason();
-            warn!(reason, object, error = %why, "cannot announce a shared address");
-            News::Unheard { id }
+        Ill::Unreachable(why) => {
+            if is_new {
+                let reason = why.reason();
+                warn!(reason, object, error = %why, "a shared address is not reachable here");
+            }
+            News::Unreachable { id, why, is_new }
         }
     }
 }

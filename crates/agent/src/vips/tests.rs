@@ -12,6 +12,7 @@ use floe_core::{
     lease::Moment,
     vip::{
         VipId,
+        forwarding::Obstacle,
         keeper::{Role, Serving},
     },
 };
@@ -66,7 +67,7 @@ impl Fake {
             .map(|(id, _)| {
                 let finding = Finding {
                     trouble: told.trouble.clone(),
-                    unreachable: told.unreachable,
+                    unreachable: told.unreachable.clone(),
                     ..Finding::default()
                 };
                 (id.clone(), finding)

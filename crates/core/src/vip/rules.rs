@@ -15,6 +15,7 @@
 //!   [leaving](NodeRules::leave).
 
 mod fault;
+pub(in crate::vip) mod listing;
 mod script;
 
 use std::{
@@ -26,8 +27,11 @@ use ipnet::IpNet;
 
 pub use self::{
     fault::RuleFault,
-    script::{ANNOUNCEMENTS, ANSWERS, PULSES, Pulse, TABLE, TICKET, removal},
+    script::{ANNOUNCEMENTS, ANSWERS, COUNTERS, PULSES, Pulse, TABLE, TABLES, TICKET, removal},
 };
+
+/// The link to pods on the node's own network.
+pub const LOOPBACK: &str = "lo";
 
 /// The longest name that a link can have.
 const NAME_LIMIT: usize = 15;
@@ -197,6 +201,22 @@ impl NodeRules {
     /// Where traffic for an address goes.
     pub fn target(&self, vip: IpAddr) -> Option<&Target> {
         self.targets.get(&vip)
+    }
+
+    /// The links that lead to other machines.
+    pub fn uplinks(&self) -> impl Iterator<Item = &str> {
+        self.uplinks.iter().map(String::as_str)
+    }
+
+    /// The addresses whose packets this node forwards to one of its pods. Those of a pod on
+    /// the node's own network are received, not forwarded.
+    pub fn forwarded(&self) -> impl Iterator<Item = IpAddr> {
+        self.targets
+            .iter()
+            .filter_map(|(&vip, target)| match target {
+                Target::Here { link, .. } => (link != LOOPBACK).then_some(vip),
+                Target::Elsewhere { .. } => None,
+            })
     }
 
     /// The pairs between which this node translates on behalf of its own pods.

@@ -1,12 +1,19 @@
 //! An address moves: old connections end at once, and new ones reach the new holder.
 
-use std::{collections::BTreeSet, io::ErrorKind, net::IpAddr, process::Command};
+use std::{
+    collections::BTreeSet,
+    io::ErrorKind,
+    net::{IpAddr, UdpSocket},
+    process::Command,
+};
+
+use floe_net::conntrack;
 
 use super::{
-    super::ip,
+    super::{Space, ip},
     LONG, SOON, Scene, VIP4,
     echo::{Connection, tcp, udp},
-    vips,
+    until, vips,
 };
 
 /// A connection that is refused by who does not know it.
@@ -16,6 +23,17 @@ fn is_reset(connection: &mut Connection) {
         [ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof].contains(&error.kind()),
         "{error:?}"
     );
+}
+
+/// How many connections to an address the kernel remembers, by a program of others.
+fn connections(space: &Space, protocol: &str, to: IpAddr) -> usize {
+    let output = space.netns.run(|| {
+        Command::new("conntrack")
+            .args(["-L", "-p", protocol, "-d", &to.to_string()])
+            .output()
+    });
+    let text = String::from_utf8(output.unwrap().unwrap().stdout).unwrap();
+    text.lines().count()
 }
 
 #[test]
@@ -128,26 +146,46 @@ fn only_connections_of_the_given_addresses_are_forgotten() {
         .unwrap();
     let mut stays = tcp(&scene.client, other, SOON).unwrap();
     let mut goes = tcp(&scene.client, ip(VIP4), SOON).unwrap();
-    // A second opinion.
-    let listed = |vip: IpAddr| {
-        let output = scene.a.space.netns.run(|| {
-            Command::new("conntrack")
-                .args(["-L", "-p", "tcp", "-d", &vip.to_string()])
-                .output()
-        });
-        let text = String::from_utf8(output.unwrap().unwrap().stdout).unwrap();
-        text.lines().count()
-    };
+    let listed = |vip: IpAddr| connections(&scene.a.space, "tcp", vip);
     assert_eq!((listed(ip(VIP4)), listed(other)), (1, 1));
     let forgotten = BTreeSet::from([ip(VIP4), ip("10.9.0.102")]);
-    let count = scene
-        .a
-        .space
-        .netns
-        .run(|| floe_net::conntrack::forget(&forgotten));
+    let count = scene.a.space.netns.run(|| conntrack::forget(&forgotten));
     assert_eq!(count.unwrap().unwrap(), 1);
     assert_eq!((listed(ip(VIP4)), listed(other)), (0, 1));
     stays.say("still here", SOON).unwrap();
     // The kernel takes it up again, because the pod is the same.
     goes.say("here again", SOON).unwrap();
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn connections_that_began_without_rules_are_forgotten_and_translated_ones_go_on() {
+    let mut scene = Scene::new();
+    // A client with an old neighbour entry sends while the node serves nothing.
+    scene.a.program();
+    let mac = scene.a.space.link("eth0").mac.unwrap();
+    let stale = format!("neigh replace {VIP4} lladdr {mac} dev eth0");
+    scene.client.ip(&stale);
+    let socket = scene.client.netns.run(|| UdpSocket::bind("0.0.0.0:0"));
+    let socket = socket.unwrap().unwrap();
+    let send = || socket.send_to(b"?", (VIP4, 9)).unwrap();
+    let remembered = |scene: &Scene| connections(&scene.a.space, "udp", ip(VIP4));
+    send();
+    until("the kernel remembers it", || remembered(&scene) == 1);
+    scene.a.hold("a1");
+    scene.a.live(LONG);
+    let mut translated = tcp(&scene.client, ip(VIP4), SOON).unwrap();
+    let all = BTreeSet::from([ip(VIP4)]);
+    let forget = |scene: &Scene| {
+        let forgotten = scene
+            .a
+            .space
+            .netns
+            .run(|| conntrack::forget_untranslated(&all));
+        forgotten.unwrap().unwrap()
+    };
+    assert_eq!(forget(&scene), 1);
+    assert_eq!(remembered(&scene), 0);
+    assert_eq!(forget(&scene), 0, "the translated one is kept");
+    translated.say("still here", SOON).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Instant};
 
-use floe_core::vip::rules::{NodeRules, TABLE, removal};
+use floe_core::vip::rules::{NodeRules, TABLE, TABLES, removal};
 use floe_net::nft::Nft;
 
 use super::{
@@ -198,7 +198,7 @@ fn what_the_kernel_lists_is_what_was_programmed_and_a_loss_is_found() {
 fn a_removal_leaves_nothing_and_can_be_repeated() {
     let scene = Scene::serving();
     for _ in 0..2 {
-        for script in removal() {
+        for script in TABLES.map(removal) {
             scene.a.nft(&script);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, net::IpAddr};
 
+use floe_core::vip::rules::LOOPBACK;
 use floe_net::netlink::{Address, Link, LinkKind, Route};
 
 use super::{MAIN, Room};
@@ -55,7 +56,7 @@ impl Survey {
     /// network is the host.
     pub(super) fn link_to_pod(&self, pod: IpAddr) -> Option<&str> {
         if self.addresses.iter().any(|it| it.net.addr() == pod) {
-            return Some("lo");
+            return Some(LOOPBACK);
         }
         let leads = |it: &&Route| {
             it.table == MAIN

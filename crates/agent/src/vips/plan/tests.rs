@@ -323,6 +323,25 @@ fn a_direct_pod_gets_the_address_and_its_way_out_is_guarded() {
 }
 
 #[test]
+fn a_direct_pod_that_is_prepared_lacks_nothing_but_the_address() {
+    let mut survey = survey();
+    survey.links.push(link(11, "eth2"));
+    let rooms = [("u".to_owned(), room(Some(11)))].into();
+    let direct = pod(&["10.5.0.50"], Mode::Direct);
+    let planned = |role| {
+        let order = order(&["10.5.0.100"], role, Detail::default());
+        plan(&order, &survey, &rooms)
+    };
+    let prepared = planned(Role::Prepared(direct.clone()));
+    let holder = planned(Role::Holder(direct));
+    assert_eq!(
+        prepared.rules, holder.rules,
+        "no rule changes when it is its turn"
+    );
+    assert_eq!((prepared.loans.len(), holder.loans.len()), (0, 1));
+}
+
+#[test]
 fn a_kernel_that_cannot_guard_gets_no_rules_for_it() {
     let role = Role::Holder(pod(&["10.1.0.11"], Mode::Nat));
     let order = order(&["10.9.0.100"], role, Detail::default());
@@ -382,7 +401,7 @@ fn a_node_has_the_addresses_itself_and_answers_on_the_link_that_is_near() {
     );
     assert!(plan.rules.has_own());
     let found = &plan.findings[&id("web")];
-    assert_eq!((&found.trouble, found.unreachable), (&None, None));
+    assert_eq!((&found.trouble, &found.unreachable), (&None, &None));
 }
 
 #[test]
@@ -483,7 +502,7 @@ fn nobody_asks_a_pod_for_an_address_that_none_of_its_subnets_has() {
         let order = order(&[address], role, Detail::default());
         let plan = plan(&order, &survey(), &rooms);
         let found = &plan.findings[&id("web")];
-        assert_eq!((found.unreachable, plan.loans.len()), (unreachable, 1));
+        assert_eq!((&found.unreachable, plan.loans.len()), (&unreachable, 1));
     }
 }
 

@@ -25,11 +25,13 @@ use super::{
     Findings, PlaneError, Renewal,
     direct::{self, Loans, RoomError},
 };
-use crate::vips::plan::{Heard, Order, Plan, Room, Survey, Trouble, plan};
+use crate::vips::plan::{Heard, Order, Plan, Room, Survey, Trouble, Unreachable, plan};
+use forwarding::Forwarding;
 use own::Own;
 use tables::{Tables, TablesError};
 use voices::Voices;
 
+mod forwarding;
 mod own;
 mod tables;
 mod voices;
@@ -60,6 +62,7 @@ pub struct Host {
     renewal: Renewal,
     rooms: BTreeMap<String, Room>,
     heard: Heard,
+    forwarding: Forwarding,
     /// The order that was done last, and what it came to; nothing while that is not known.
     done: Option<(Order, Plan)>,
 }
@@ -102,6 +105,10 @@ impl Host {
             let deaf = why.map(|why| Trouble::Deaf(why.clone()));
             let lost = changed.then(|| Trouble::RulesMissing("somebody has changed them".into()));
             finding.trouble = finding.trouble.take().or(deaf).or(lost);
+        }
+        // Last, because nothing else depends on it. The next order reports what it finds.
+        if let Some((_, plan)) = &self.done {
+            self.forwarding.look(plan);
         }
         Ok(findings)
     }
@@ -209,14 +216,18 @@ impl Host {
                 finding.trouble.get_or_insert(Trouble::Deaf(why.clone()));
             }
             let served = order.serving.roles.get(id);
-            let mut its = served.iter().flat_map(|it| &it.addresses);
+            let its = || served.iter().flat_map(|it| &it.addresses);
             let why = match &had {
-                Ok(failures) => its.find_map(|ip| failures.get(ip)),
-                Err(error) => its.any(|ip| plan.own.contains(ip)).then_some(error),
+                Ok(failures) => its().find_map(|ip| failures.get(ip)),
+                Err(error) => its().any(|ip| plan.own.contains(ip)).then_some(error),
             };
             if let Some(why) = why {
                 let why = Trouble::NotOnHost(why.to_string());
                 finding.trouble.get_or_insert(why);
+            }
+            if let Some(obstacle) = its().find_map(|ip| self.forwarding.obstacle(*ip)) {
+                let why = Unreachable::NotForwarding(obstacle.clone());
+                finding.unreachable.get_or_insert(why);
             }
             if lent.contains_key(id) {
                 finding.trouble.get_or_insert(Trouble::NoNamespace);

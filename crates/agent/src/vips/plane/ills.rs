@@ -14,7 +14,20 @@ const TWICE: u32 = 2;
 #[derive(Debug, Default)]
 pub struct Ills {
     counts: BTreeMap<VipId, u32>,
+    /// What was told last of each object that is not well.
+    told: BTreeMap<VipId, Ill>,
     failures: u32,
+}
+
+/// What is to be told of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Which.
+    pub id: VipId,
+    /// What is wrong with it.
+    pub ill: Ill,
+    /// Whether something else was told of it before, or nothing.
+    pub is_new: bool,
 }
 
 /// What is wrong with an object.
@@ -22,22 +35,24 @@ pub struct Ills {
 pub enum Ill {
     /// It cannot be served.
     Unable(Trouble),
-    /// It was announced, and cannot be any more.
-    Unheard,
+    /// It is not reached from outside here, though it should be.
+    Unreachable(Unreachable),
 }
 
 impl Ills {
     /// Those that were wrong often enough to be told. Who is only prepared says so at once:
     /// nobody must wait for it.
-    pub fn judge(&mut self, findings: &Findings, order: &Order, look: bool) -> Vec<(VipId, Ill)> {
+    pub fn judge(&mut self, findings: &Findings, order: &Order, look: bool) -> Vec<Told> {
         self.failures = 0;
         self.counts.retain(|id, _| findings.contains_key(id));
+        self.told.retain(|id, _| findings.contains_key(id));
         let mut told = Vec::new();
         for (id, finding) in findings {
             let Some(ill) = ill(finding) else {
                 // A renewal does not look, so it finds nothing well either.
                 if look {
                     self.counts.remove(id);
+                    self.told.remove(id);
                 }
                 continue;
             };
@@ -46,7 +61,10 @@ impl Ills {
             *count += u32::from(look || *count == 0);
             if *count >= TWICE || !is_held(order, id) {
                 *count = 0;
-                told.push((id.clone(), ill));
+                let before = self.told.insert(id.clone(), ill.clone());
+                let is_new = before.as_ref() != Some(&ill);
+                let id = id.clone();
+                told.push(Told { id, ill, is_new });
             }
         }
         told
@@ -68,8 +86,8 @@ impl Ills {
 
 fn ill(finding: &Finding) -> Option<Ill> {
     let unable = finding.trouble.clone().map(Ill::Unable);
-    let is_lost = finding.unreachable == Some(Unreachable::LinkLost);
-    unable.or(is_lost.then_some(Ill::Unheard))
+    let faulty = finding.unreachable.clone().filter(Unreachable::is_fault);
+    unable.or(faulty.map(Ill::Unreachable))
 }
 
 fn is_held(order: &Order, id: &VipId) -> bool {
@@ -124,7 +142,7 @@ mod tests {
     fn judged(ills: &mut Ills, finding: &Finding, look: bool) -> Vec<Ill> {
         let findings = [(id(), finding.clone())].into();
         let told = ills.judge(&findings, &order(), look);
-        told.into_iter().map(|(_, ill)| ill).collect()
+        told.into_iter().map(|it| it.ill).collect()
     }
 
     #[test]
@@ -139,7 +157,10 @@ mod tests {
             trouble: Some(deaf.clone()),
             ..lost.clone()
         };
-        for (finding, told) in [(&ill, Ill::Unable(deaf)), (&lost, Ill::Unheard)] {
+        for (finding, told) in [
+            (&ill, Ill::Unable(deaf)),
+            (&lost, Ill::Unreachable(Unreachable::LinkLost)),
+        ] {
             let mut ills = Ills::default();
             assert_eq!(judged(&mut ills, finding, true), []);
             assert_eq!(judged(&mut ills, &well, false), []);

@@ -164,6 +164,34 @@ async fn a_holder_that_lost_its_link_hands_over_when_somebody_else_can_have_it()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_holder_that_does_not_forward_hands_over_unless_it_got_the_address_for_that() {
+    for came_by in ["FirstHolder", "CannotServe"] {
+        let server = shared_by_two();
+        let scene = Scene::start(&server);
+        scene.until_it_serves("web").await;
+        scene.write("web", |entry| {
+            entry["lastMove"] = json!({ "at": jiff::Timestamp::now(), "reason": came_by });
+        });
+        let obstacle = Obstacle::Policy("ip filter FORWARD".into());
+        scene.kernel.0.lock().unwrap().unreachable = Some(Unreachable::NotForwarding(obstacle));
+        let wanted = Some(("False".to_owned(), "NotForwarding".to_owned()));
+        server
+            .until(|_| scene.condition("web", "Reachable") == wanted)
+            .await;
+        if came_by == "CannotServe" {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            assert!(scene.serves("web"), "it is not passed on");
+            assert!(scene.status("web")["successor"].is_null());
+        } else {
+            server
+                .until(|_| scene.status("web")["successor"]["pod"] == "b")
+                .await;
+            assert_eq!(scene.status("web")["successor"]["reason"], "CannotServe");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kernel_that_takes_no_orders_is_silent_by_itself_and_then_given_up() {
     let server = Server::default();
     put_pod(&server, "a", true);

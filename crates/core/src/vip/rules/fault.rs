@@ -5,7 +5,11 @@ use std::{
     net::IpAddr,
 };
 
-use super::{NodeRules, Target, script::RULES};
+use super::{
+    NodeRules, Target,
+    listing::{blocks, elements},
+    script::RULES,
+};
 
 /// What the kernel lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,47 +77,6 @@ impl NodeRules {
         let is_dead = elements(&blocks, "set", "alive").next().is_none();
         (is_dead && !self.targets.is_empty()).then_some(RuleFault::NotAlive)
     }
-}
-
-/// The lines of each set, map and chain, by kind and name.
-fn blocks(listing: &str) -> BTreeMap<(&str, &str), Vec<&str>> {
-    let mut blocks = BTreeMap::<_, Vec<_>>::new();
-    let mut open = None;
-    for line in listing.lines().map(str::trim) {
-        match (open, line) {
-            (Some(_), "}") => open = None,
-            (Some(block), line) => blocks.entry(block).or_default().push(line),
-            (None, line) => {
-                let words: Vec<_> = line.split_whitespace().collect();
-                if let [kind @ ("set" | "map" | "chain"), name, "{"] = words[..] {
-                    open = Some((kind, name));
-                    blocks.entry((kind, name)).or_default();
-                }
-            }
-        }
-    }
-    blocks
-}
-
-/// The elements of a set or map, which may go over several lines.
-fn elements(
-    blocks: &BTreeMap<(&str, &str), Vec<&str>>,
-    kind: &str,
-    name: &str,
-) -> impl Iterator<Item = String> {
-    let text = blocks
-        .get(&(kind, name))
-        .map(|lines| lines.join(" "))
-        .unwrap_or_default();
-    let inner = text
-        .split_once("elements = {")
-        .map_or("", |(_, rest)| rest.split('}').next().unwrap_or_default());
-    let all: Vec<_> = inner
-        .split(',')
-        .map(|element| element.trim().to_owned())
-        .filter(|element| !element.is_empty())
-        .collect();
-    all.into_iter()
 }
 
 #[cfg(test)]

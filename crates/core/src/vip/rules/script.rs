@@ -19,11 +19,17 @@ pub const ANNOUNCEMENTS: &str = "netdev floe-vip";
 /// address, and these are on no link to anybody.
 pub const ANSWERS: &str = "arp floe-vip";
 
-/// Each of them removes one table, whether it is there or not. A script for each, because
-/// there are kernels that know only the first.
-pub fn removal() -> [String; 3] {
-    [TABLE, ANNOUNCEMENTS, ANSWERS]
-        .map(|table| format!("add table {table}\ndelete table {table}\n"))
+/// The family and name of the table that counts what the node forwards
+/// ([`crate::vip::forwarding`]).
+pub const COUNTERS: &str = "inet floe-vip-counters";
+
+/// All tables of shared addresses, in the order in which they are removed.
+pub const TABLES: [&str; 4] = [TABLE, ANNOUNCEMENTS, ANSWERS, COUNTERS];
+
+/// Removes a table, whether it is there or not. A script for each, because there are kernels
+/// that do not know all families.
+pub fn removal(table: &str) -> String {
+    format!("add table {table}\ndelete table {table}\n")
 }
 
 /// A set `alive`, for those who fill it without a script.

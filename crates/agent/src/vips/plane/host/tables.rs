@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use floe_core::vip::rules::{
-    ANNOUNCEMENTS, ANSWERS, NodeRules, PULSES, Pair, RuleFault, TABLE, removal,
+    ANNOUNCEMENTS, ANSWERS, NodeRules, PULSES, Pair, RuleFault, TABLE, TABLES, removal,
 };
 use floe_net::{
     conntrack,
@@ -74,6 +74,9 @@ pub struct Tables {
     fault: Option<RuleFault>,
     /// Addresses of which connections are still to be forgotten.
     stale: BTreeSet<IpAddr>,
+    /// Addresses that an earlier process may have begun to serve without coming to forget the
+    /// connections that began before. Those that follow its rules go on.
+    unsure: BTreeSet<IpAddr>,
     /// Addresses whose rules have changed last. Their connections were forgotten, but one that
     /// was just beginning may still follow the rules before.
     late: BTreeSet<IpAddr>,
@@ -94,6 +97,7 @@ impl Default for Tables {
             is_faulty: false,
             fault: None,
             stale: BTreeSet::new(),
+            unsure: BTreeSet::new(),
             late: BTreeSet::new(),
             ended: BTreeSet::new(),
         }
@@ -218,6 +222,7 @@ impl Tables {
             let listed = self.nft.list(TABLE)?.unwrap_or_default();
             let left = Remains::read(&listed);
             self.stale.extend(left.changed(rules));
+            self.unsure.extend(rules.pairs().iter().map(|it| it.vip));
             served.extend(left.pairs);
         }
         Ok(served.difference(&rules.pairs()).copied().collect())
@@ -336,8 +341,8 @@ impl Tables {
 
     fn drop_tables(&self) -> Result<(), NftError> {
         let has_own = self.rules.as_ref().is_some_and(NodeRules::has_own);
-        for (script, table) in removal().iter().zip([TABLE, ANNOUNCEMENTS, ANSWERS]) {
-            match self.nft.apply(script) {
+        for table in TABLES {
+            match self.nft.apply(&removal(table)) {
                 Ok(()) => {}
                 // Without the program nobody has made rules, and without the family nobody
                 // could.
@@ -359,15 +364,15 @@ impl Tables {
 
     /// Makes the kernel forget connections that follow earlier rules.
     fn forget(&mut self) -> Result<(), NetlinkError> {
-        if self.stale.is_empty() {
-            return Ok(());
-        }
         let count = conntrack::forget(&self.stale)?;
+        let untranslated = conntrack::forget_untranslated(&self.unsure)?;
+        let count = count + untranslated;
         if count > 0 {
-            let addresses = self.stale.len();
+            let addresses = self.stale.union(&self.unsure).count();
             info!(count, addresses, "ended connections of shared addresses");
         }
         self.stale.clear();
+        self.unsure.clear();
         Ok(())
     }
 

@@ -1,0 +1,180 @@
+//! Looks whether this node forwards the packets of the addresses that it holds: reads the
+//! counters, decides in [`floe_core::vip::forwarding`], and searches for what drops packets.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use floe_core::{
+    lease::Moment,
+    vip::{
+        forwarding::{self, BaseChain, Detector, Look, Obstacle, Verdicts},
+        rules::{COUNTERS, removal},
+    },
+};
+use floe_net::{
+    boottime,
+    nft::{Nft, NftError},
+    sysctl,
+};
+use tracing::{debug, warn};
+
+use crate::vips::plan::Plan;
+
+/// How long `nft` may take: what is to be served waits meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long to wait after the kernel has rejected the counters.
+const UNSUPPORTED: Duration = Duration::from_mins(10);
+
+/// Reads the counters of the kernel.
+#[derive(Debug)]
+pub struct Forwarding {
+    nft: Nft,
+    /// The script that the kernel counts by; none while it does not count.
+    counting: Option<String>,
+    /// Until when the kernel is not asked to count, on the clock of [`boottime`].
+    paused: Option<Duration>,
+    detector: Detector,
+    verdicts: Verdicts,
+    /// Why the last look failed.
+    failed: Option<&'static str>,
+}
+
+impl Default for Forwarding {
+    fn default() -> Self {
+        Self {
+            nft: Nft::default().within(PATIENCE),
+            counting: None,
+            paused: None,
+            detector: Detector::default(),
+            verdicts: Verdicts::default(),
+            failed: None,
+        }
+    }
+}
+
+impl Forwarding {
+    /// Looks again. What cannot be looked at counts as forwarded.
+    pub fn look(&mut self, plan: &Plan) {
+        match self.update(plan) {
+            Ok(()) => self.failed = None,
+            Err(error) => {
+                let reason = error.reason();
+                if self.failed.replace(reason) != Some(reason) {
+                    warn!(reason, %error, "cannot tell whether shared addresses are forwarded");
+                }
+            }
+        }
+    }
+
+    /// What drops the packets of an address, as the last look has found it.
+    pub fn obstacle(&self, ip: IpAddr) -> Option<&Obstacle> {
+        self.verdicts.obstacle(ip)
+    }
+
+    fn update(&mut self, plan: &Plan) -> Result<(), NftError> {
+        let now = boottime::now();
+        let look = self.count(plan, now)?;
+        let suspects = self.verdicts.suspects(&look, Moment(now));
+        let obstacles = self.explain(plan, &suspects)?;
+        self.verdicts.found(&look, obstacles, Moment(now));
+        Ok(())
+    }
+
+    /// What the kernel has counted since the last look.
+    fn count(&mut self, plan: &Plan, now: Duration) -> Result<Look, NftError> {
+        self.paused = self.paused.filter(|until| now < *until);
+        let script = forwarding::script(&plan.rules).filter(|_| self.paused.is_none());
+        if script != self.counting {
+            self.restart(script, now)?;
+        }
+        if self.counting.is_none() {
+            return Ok(self.detector.look(BTreeMap::new()));
+        }
+        let Some(listing) = self.nft.list(COUNTERS)? else {
+            // Others have removed it. The next look adds it again.
+            self.counting = None;
+            return Ok(Look::default());
+        };
+        Ok(self.detector.look(forwarding::counts(&listing)))
+    }
+
+    /// Makes the kernel count by a script, from zero.
+    fn restart(&mut self, script: Option<String>, now: Duration) -> Result<(), NftError> {
+        self.counting = None;
+        self.detector.restart();
+        let Some(script) = script else {
+            return self.nft.apply(&removal(COUNTERS));
+        };
+        match self.nft.apply(&script) {
+            Ok(()) => self.counting = Some(script),
+            Err(NftError::Refused(error)) => {
+                let reason = "CountersUnsupported";
+                warn!(reason, error, "cannot count packets of shared addresses");
+                self.paused = Some(now + UNSUPPORTED);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// What drops the packets of these addresses, if it is found.
+    fn explain(
+        &self,
+        plan: &Plan,
+        suspects: &BTreeSet<IpAddr>,
+    ) -> Result<BTreeMap<IpAddr, Obstacle>, NftError> {
+        if suspects.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let chains = forwarding::forward_chains(&self.nft.list_chains()?);
+        let mut found = BTreeMap::new();
+        let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = suspects.iter().partition(|ip| ip.is_ipv4());
+        for family in [v4, v6] {
+            let Some(&first) = family.first() else {
+                continue;
+            };
+            let chain = self.chain(&chains, first)?;
+            for ip in family {
+                if let Some(obstacle) = setting(plan, ip).or_else(|| chain.clone()) {
+                    found.insert(ip, obstacle);
+                } else {
+                    debug!(%ip, "packets do not leave the node for an unknown reason");
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn chain(&self, chains: &[BaseChain], ip: IpAddr) -> Result<Option<Obstacle>, NftError> {
+        for chain in chains.iter().filter(|it| it.sees(ip)) {
+            if chain.drops_by_policy {
+                return Ok(Some(Obstacle::Policy(chain.name.clone())));
+            }
+            let listing = self.nft.list_chain(&chain.name)?.unwrap_or_default();
+            if forwarding::ends_with_drop(&listing) {
+                return Ok(Some(Obstacle::LastRule(chain.name.clone())));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The setting that keeps the kernel from forwarding packets of this address.
+fn setting(plan: &Plan, ip: IpAddr) -> Option<Obstacle> {
+    let setting = if ip.is_ipv4() {
+        let mut links = plan.answers.iter();
+        let link = links.find(|(_, addresses)| addresses.contains(&ip));
+        // An address that has moved away is on no link of this node.
+        link.map_or("net/ipv4/ip_forward".to_owned(), |(link, _)| {
+            format!("net/ipv4/conf/{link}/forwarding")
+        })
+    } else {
+        "net/ipv6/conf/all/forwarding".to_owned()
+    };
+    let is_off = sysctl::read(&setting).is_ok_and(|value| value == "0");
+    is_off.then_some(Obstacle::Setting(setting))
+}
