@@ -22,6 +22,7 @@ mod cli;
 mod connectivity;
 mod controller;
 mod custom_workloads;
+mod edited;
 mod extender;
 mod float_ips;
 mod floe_nodes;

@@ -30,7 +30,7 @@ use tracing::{info, warn};
 use crate::{
     delegate::Runner,
     events::{self, Events, News},
-    health::Conflicts,
+    health::{Conflicts, conflicts},
     networks::Networks,
     permits::Records,
     pods::{Pod, Pods, Wanted},
@@ -46,6 +46,7 @@ mod collect;
 mod detach;
 mod error;
 mod restore;
+mod rival;
 mod steps;
 
 /// Attaches and detaches; all clones are the same.
@@ -85,7 +86,7 @@ impl Attacher {
                 container = request.call.container,
                 "pod is attached",
             ),
-            Err(error) => self.tell(&pod, &request.call.container, error),
+            Err(error) => self.tell(&pod, &request.call.container, error).await,
         }
         attached
     }
@@ -234,8 +235,16 @@ impl Attacher {
         }
     }
 
-    fn tell(&self, pod: &Pod, container: &str, error: &AttachError) {
-        let (reason, text) = (error.reason(), floe_shell::logs::with_causes(error));
+    async fn tell(&self, pod: &Pod, container: &str, error: &AttachError) {
+        let reason = error.reason();
+        let mut text = floe_shell::logs::with_causes(error);
+        let of_plugin = error.of_plugin().map(ToString::to_string);
+        let conflict = of_plugin.as_deref().and_then(conflicts::read);
+        if let Some((ip, mac)) = &conflict
+            && let Some(rival) = self.rival(&pod.uid, *ip, mac).await
+        {
+            text = format!("{text}; {rival}");
+        }
         warn!(
             reason,
             namespace = pod.namespace,
@@ -244,8 +253,8 @@ impl Attacher {
             error = text,
             "pod is not attached",
         );
-        if let Some(error) = error.of_plugin() {
-            self.conflicts.report(&id(pod), &error.to_string());
+        if let Some(error) = of_plugin {
+            self.conflicts.report(&id(pod), &error);
         }
         self.events.tell(News {
             about: events::pod(&pod.namespace, &pod.name, &pod.uid),

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use floe_api::floe::{LinkStatus, NodeNetwork, NodeNetworkStatus};
 use floe_core::node::settings::Settings;
 use floe_net::netlink::Netlink;
-use floe_shell::{logs, stop::Stop};
+use floe_shell::{Unkept, logs, stop::Stop, unkept::merge};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::Node,
@@ -16,6 +16,7 @@ use kube::{
     Api, Client, Resource as _,
     api::{Patch, PatchParams},
 };
+use serde_json::{Value, json};
 use tokio::{
     sync::watch,
     task::spawn_blocking,
@@ -27,7 +28,7 @@ use crate::{apiserver::is_missing, metrics::Metrics, takeover::missing::Missing}
 pub use conflicts::Conflicts;
 use judge::{Facts, judge, parents};
 
-mod conflicts;
+pub mod conflicts;
 mod judge;
 
 /// The time between two looks.
@@ -44,6 +45,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The name under which the agent owns its object.
 const MANAGER: &str = "floe-agent";
+
+/// What to do about a CRD that is missing or lacks fields.
+const REMEDY: &str = "kubectl apply --server-side --force-conflicts -f deploy/crds/floe.yaml";
 
 /// Looks links up by name; it blocks. Tests have their own.
 pub type LookUp = Arc<dyn Fn(&str) -> Result<Option<LinkStatus>, String> + Send + Sync>;
@@ -89,6 +93,8 @@ struct Told {
     before: Vec<Condition>,
     next_write: Option<Instant>,
     failed: bool,
+    /// What the API server did not keep of the last status.
+    unkept: Unkept,
 }
 
 impl Health {
@@ -159,7 +165,7 @@ impl Health {
         match written {
             Ok(()) => {
                 if told.failed {
-                    info!("the state of the node is told again");
+                    info!("the NodeNetwork of this node is written again");
                 }
                 self.metrics.told(Timestamp::now());
                 told.status = Some(status);
@@ -171,8 +177,8 @@ impl Health {
                     warn!(
                         reason = "NodeNetworkNotWritten",
                         error,
-                        remedy = "kubectl apply --server-side -f deploy/crds/floe.yaml",
-                        "the state of the node is not told",
+                        remedy = REMEDY,
+                        "failed to write the NodeNetwork of this node",
                     );
                 }
                 told.failed = true;
@@ -188,8 +194,8 @@ impl Health {
         told: &mut Told,
     ) -> Result<(), kube::Error> {
         let api: Api<NodeNetwork> = Api::all(self.client.clone());
-        let params = PatchParams::apply(MANAGER).force();
         if !told.is_there {
+            let params = PatchParams::apply(MANAGER).force();
             let mut object = NodeNetwork::of(&self.node);
             object.metadata.owner_references = self.owner().await.map(|owner| vec![owner]);
             let there = api
@@ -202,12 +208,27 @@ impl Health {
             }
         }
         status.last_seen = Some(Time(Timestamp::now()));
-        let object = NodeNetwork {
-            status: Some(status.clone()),
-            ..NodeNetwork::of(&self.node)
+        // The API server refuses all of a server-side apply for one field that an older CRD
+        // lacks. Of a merge patch it drops that field, and keeps the rest.
+        let patch = merge_patch(status);
+        let params = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
         };
-        let patch = Patch::Apply(&object);
-        api.patch_status(&self.node, &params, &patch).await?;
+        let body = json!({ "status": patch });
+        let written = api
+            .patch_status(&self.node, &params, &Patch::Merge(&body))
+            .await?;
+        let got = json!(written.status);
+        if told.unkept.answered(&patch, &got, Instant::now()) {
+            warn!(
+                reason = "SchemaOutdated",
+                crd = "nodenetworks.floe.dev",
+                fields = ?told.unkept.fields(),
+                remedy = REMEDY,
+                "the API server does not keep fields of a status",
+            );
+        }
         Ok(())
     }
 
@@ -235,6 +256,14 @@ impl Health {
             }
         }
     }
+}
+
+/// The merge patch after which the API server has this status and nothing else. Members that
+/// are left out when they are empty are removed.
+fn merge_patch(status: &NodeNetworkStatus) -> Value {
+    let mut patch = json!({ "lastSeen": null, "missing": null });
+    merge(&mut patch, &json!(status));
+    patch
 }
 
 /// Whether two say the same, whenever they were written.

@@ -262,11 +262,17 @@ impl Records {
     }
 
     async fn permit_now(&self, claimed: &IpInfo, pod: &Pod) -> Result<(), PermitError> {
-        let ip = claimed.ip.addr();
-        let cached = self.cached(ip);
+        let cached = self.cached(claimed.ip.addr());
         if cached.is_some_and(|record| record.permits(claimed, pod).is_ok()) {
             return Ok(());
         }
+        self.permit_directly(claimed, pod).await
+    }
+
+    /// Whether a pod may have an address, as its record says now. The watch is not believed,
+    /// and nothing is waited for.
+    pub async fn permit_directly(&self, claimed: &IpInfo, pod: &Pod) -> Result<(), PermitError> {
+        let ip = claimed.ip.addr();
         match self.read(ip).await? {
             Some(record) => record.permits(claimed, pod),
             None => Err(PermitError::NotRecorded(ip)),

@@ -135,6 +135,11 @@ impl Pods {
         }
     }
 
+    /// The way to the API server.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// Follows the pods of a node until `stop`, and begins anew with each doubt.
     pub async fn run(self, node: String, mut doubts: watch::Receiver<u64>, mut stop: Stop) {
         loop {

@@ -259,6 +259,7 @@ fn start(tasks: &mut Tasks, settings: Settings, parts: Parts) {
         look_in: takeover::looking_in_kernel(),
         missing,
         metrics: metrics.clone(),
+        restoring: takeover::Restoring::default(),
     };
     tasks.start(|stop| takeover.run(stop));
 

@@ -52,6 +52,7 @@ use crate::{
 };
 use configured::Configured;
 use missing::Missing;
+pub use restoring::Restoring;
 
 mod configured;
 mod contact;
@@ -119,6 +120,8 @@ pub struct Takeover {
     pub missing: Missing,
     /// Where it is counted.
     pub metrics: Metrics,
+    /// What is to be configured again.
+    pub restoring: Restoring,
 }
 
 /// Takes an address off in the kernel of this host.
@@ -153,7 +156,12 @@ enum Outcome {
     Odd(IpAddr, Oddity),
     /// Its record names the pod, but the pod does not have it.
     Off(Configured),
-    Failed,
+    /// The same, and it is to be configured again now.
+    Restorable(Configured),
+    /// Its container is being restored, after which it is looked at again.
+    Busy(Configured),
+    /// It could not be compared, or not be taken off its container.
+    Failed(String),
 }
 
 impl Takeover {
@@ -175,12 +183,14 @@ impl Takeover {
             () = stop.requested() => {}
             () = asking => {}
             () = self.compare_forever(contacts) => {}
+            () = self.restore_forever() => {}
         }
     }
 
     async fn compare_forever(&self, mut contacts: watch::Receiver<u64>) {
         let mut lists = self.records.lists();
         let mut changes = self.records.changes();
+        let mut restored = self.restoring.done();
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut memory = Memory::default();
@@ -191,6 +201,7 @@ impl Takeover {
                 Ok(()) = contacts.changed() => "contact",
                 Ok(()) = lists.changed() => "list",
                 Ok(()) = changes.changed() => "change",
+                Ok(()) = restored.changed() => "restore",
                 () = pause(failed.is_some()) => "time",
                 _ = ticks.tick() => "time",
             };
@@ -237,21 +248,32 @@ impl Takeover {
             .collect::<Vec<_>>()
             .await;
         let mut odd = BTreeMap::new();
-        let mut off = Vec::new();
+        let (mut off, mut restorable) = (Vec::new(), Vec::new());
+        let mut unseen = BTreeSet::new();
         for outcome in outcomes {
             match outcome {
                 Outcome::Settled => {}
                 Outcome::Off(configured) => off.push(configured),
+                Outcome::Restorable(configured) => restorable.push(configured),
+                Outcome::Busy(configured) => {
+                    unseen.insert(configured.attachment.container.clone());
+                    off.extend(configured.is_off.then_some(configured));
+                }
                 Outcome::Odd(ip, oddity) => {
                     if memory.told.get(&ip) != Some(&oddity) {
                         warn!(reason = oddity.reason(), %ip, "address stays: {oddity}");
                     }
                     odd.insert(ip, oddity);
                 }
-                Outcome::Failed => all = false,
+                Outcome::Failed(container) => {
+                    unseen.insert(container);
+                    all = false;
+                }
             }
         }
         memory.told = odd;
+        off.extend(restorable.iter().cloned());
+        self.restoring.want(restorable, &unseen);
         let kept = configured.into_iter();
         let kept = kept.filter(|it| !doubted.contains(&it.attachment.ip));
         self.note_missing(kept.collect(), off).await;
@@ -289,8 +311,14 @@ impl Takeover {
         let attachment = &configured.attachment;
         let (ip, container) = (attachment.ip, attachment.container.as_str());
         // Nobody may attach or detach between the read and the removal.
-        let Ok(_turn) = timeout(TURN, self.turns.wait(container)).await else {
-            return Outcome::Failed;
+        let turn = tokio::select! {
+            biased;
+            // Plugins take their time, and other addresses must not wait for them.
+            () = self.restoring.begins(container) => return Outcome::Busy(configured),
+            turn = timeout(TURN, self.turns.wait(container)) => turn,
+        };
+        let Ok(_turn) = turn else {
+            return Outcome::Failed(container.to_owned());
         };
         // It may be detached by now.
         if let Ok(None) = self.states.read(container).await {
@@ -300,7 +328,7 @@ impl Takeover {
             Ok(record) => record,
             Err(error) => {
                 warn!(reason = error.reason(), %ip, error = %error, "cannot compare an address");
-                return Outcome::Failed;
+                return Outcome::Failed(container.to_owned());
             }
         };
         let pod = attachment.pod.as_ref();
@@ -316,7 +344,7 @@ impl Takeover {
             Some(Verdict::Report(oddity)) => Outcome::Odd(ip, oddity),
             // As long as the record lacks the uid, the controller has still to complete it.
             Some(Verdict::Keep) if configured.is_off && !is_whole => Outcome::Off(configured),
-            Some(Verdict::Keep) if configured.is_off => self.restore_one(configured).await,
+            Some(Verdict::Keep) if configured.is_off => Outcome::Restorable(configured),
             Some(Verdict::Keep | Verdict::Read) | None => Outcome::Settled,
         }
     }

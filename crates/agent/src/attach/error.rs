@@ -1,5 +1,7 @@
 //! Why a pod is not attached, or not detached.
 
+use std::net::IpAddr;
+
 use floe_core::{
     cni::{
         args::CniArgsError,
@@ -71,6 +73,9 @@ pub enum AttachError {
          gone; delete the pod to have it attached again"
     )]
     NotRestorable(String),
+    /// The networks were attached again, and their results lack an address.
+    #[error("no result of the networks that had {0} has it now")]
+    NotConfigured(IpAddr),
     /// Nothing was attached.
     #[error("nothing is attached for container {0}")]
     NotAttached(String),
@@ -164,7 +169,7 @@ impl AttachError {
             Self::Network(error) => own(error.reason()),
             Self::Permit(error) => own(error.reason()),
             Self::State(error) => own(error.reason()),
-            Self::NoAddress => own("NoAddress"),
+            Self::NoAddress | Self::NotConfigured(_) => own("NoAddress"),
             Self::NotAttached(_) => own("NotAttached"),
             Self::NotRestorable(_) => own("NotRestorable"),
             Self::Establish { error, .. } => Told {

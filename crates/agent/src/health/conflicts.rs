@@ -113,7 +113,7 @@ impl Conflicts {
 }
 
 /// Address and hardware address in the words of a plugin.
-fn read(error: &str) -> Option<(IpAddr, String)> {
+pub fn read(error: &str) -> Option<(IpAddr, String)> {
     let told = error.strip_prefix(REASON)?.strip_prefix(": ")?;
     let (ip, rest) = told.split_once(" is already in use by ")?;
     let mac = rest.split_whitespace().next()?;

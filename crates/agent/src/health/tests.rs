@@ -11,6 +11,7 @@ use axum::{
     http::{Request, Response},
 };
 use floe_core::node::state::PodId;
+use floe_shell::unkept::merge;
 use kube::client;
 use serde_json::{Value, json};
 use tower::service_fn;
@@ -28,6 +29,8 @@ struct World {
     object: Option<Value>,
     /// Whether the kind is not defined.
     is_undefined: bool,
+    /// A field of the status that the CRD does not have.
+    lacks: Option<&'static str>,
     writes: Vec<String>,
 }
 
@@ -39,7 +42,9 @@ impl Server {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap();
-                let (code, answer) = server.answer(&parts.method, &parts.uri, &body);
+                let kind = parts.headers["content-type"].to_str().unwrap_or_default();
+                let is_apply = kind.starts_with("application/apply-patch");
+                let (code, answer) = server.answer(&parts.method, &parts.uri, is_apply, &body);
                 let body = Body::from(answer.to_string());
                 let response = Response::builder().status(code).body(body);
                 Ok::<_, io::Error>(response.unwrap())
@@ -52,6 +57,7 @@ impl Server {
         &self,
         method: &axum::http::Method,
         uri: &axum::http::Uri,
+        is_apply: bool,
         body: &[u8],
     ) -> (u16, Value) {
         let mut world = self.0.lock().unwrap();
@@ -69,14 +75,16 @@ impl Server {
         assert_eq!(method, axum::http::Method::PATCH, "{path}");
         let query = uri.query().unwrap_or_default();
         assert!(query.contains("fieldManager=floe-agent"), "{query}");
-        assert!(query.contains("force=true"), "{query}");
         if world.is_undefined {
             return (404, missing);
         }
         let sent: Value = serde_json::from_slice(body).unwrap();
-        assert_eq!(sent["apiVersion"], "floe.dev/v1alpha1");
-        assert_eq!(sent["kind"], "NodeNetwork");
-        assert_eq!(sent["metadata"]["name"], "n1");
+        if is_apply {
+            assert!(query.contains("force=true"), "{query}");
+            assert_eq!(sent["apiVersion"], "floe.dev/v1alpha1");
+            assert_eq!(sent["kind"], "NodeNetwork");
+            assert_eq!(sent["metadata"]["name"], "n1");
+        }
         if path == PATH {
             assert!(sent.get("status").is_none());
             world.writes.push("object".into());
@@ -89,10 +97,31 @@ impl Server {
             return (200, object);
         }
         assert_eq!(path, format!("{PATH}/status"));
+        let lacks = world.lacks;
         let Some(object) = &mut world.object else {
             return (404, missing);
         };
-        object["status"] = sent["status"].clone();
+        // What a schema does not know is dropped from a merge, and refused in an apply.
+        let is_unknown = |field: &&str| !sent["status"][field].is_null();
+        if let Some(field) = lacks.filter(is_unknown).filter(|_| is_apply) {
+            let text = format!(
+                "failed to create typed patch object (/n1; floe.dev/v1alpha1, Kind=NodeNetwork): \
+                 .status.{field}: field not declared in schema"
+            );
+            let refused = json!({
+                "kind": "Status", "status": "Failure", "code": 500, "message": text,
+            });
+            return (500, refused);
+        }
+        let status = &mut object["status"];
+        if is_apply {
+            *status = sent["status"].clone();
+        } else {
+            merge(status, &sent["status"]);
+        }
+        if let (Some(field), Some(members)) = (lacks, status.as_object_mut()) {
+            members.remove(field);
+        }
         let object = object.clone();
         world.writes.push("status".into());
         (200, object)
@@ -123,9 +152,36 @@ impl Server {
     }
 }
 
+/// The task of node n1, and whether its only link is up.
+fn health(server: &Server) -> (Health, Arc<AtomicBool>) {
+    let text = json!({ "NetworkConf": [
+        { "name": "vlan", "type": "galaxy-k8s-vlan", "device": "eth1" },
+    ] });
+    let is_up = Arc::new(AtomicBool::new(true));
+    let seen = Arc::clone(&is_up);
+    let health = Health {
+        client: server.client(),
+        node: "n1".into(),
+        settings: Arc::new(Settings::parse(&text.to_string()).unwrap()),
+        missing: Missing::default(),
+        conflicts: Conflicts::default(),
+        metrics: Metrics::default(),
+        look_up: Arc::new(move |name| {
+            let up = seen.load(Ordering::SeqCst);
+            Ok(Some(LinkStatus {
+                name: name.into(),
+                up,
+                carrier: up,
+            }))
+        }),
+    };
+    (health, is_up)
+}
+
 struct Running {
     server: Server,
     conflicts: Conflicts,
+    missing: Missing,
     is_up: Arc<AtomicBool>,
     stopper: floe_shell::stop::Stopper,
     task: tokio::task::JoinHandle<()>,
@@ -133,33 +189,14 @@ struct Running {
 
 impl Running {
     fn start(server: Server) -> Self {
-        let text = json!({ "NetworkConf": [
-            { "name": "vlan", "type": "galaxy-k8s-vlan", "device": "eth1" },
-        ] });
-        let is_up = Arc::new(AtomicBool::new(true));
-        let seen = Arc::clone(&is_up);
-        let conflicts = Conflicts::default();
-        let health = Health {
-            client: server.client(),
-            node: "n1".into(),
-            settings: Arc::new(Settings::parse(&text.to_string()).unwrap()),
-            missing: Missing::default(),
-            conflicts: conflicts.clone(),
-            metrics: Metrics::default(),
-            look_up: Arc::new(move |name| {
-                let up = seen.load(Ordering::SeqCst);
-                Ok(Some(LinkStatus {
-                    name: name.into(),
-                    up,
-                    carrier: up,
-                }))
-            }),
-        };
+        let (health, is_up) = health(&server);
+        let (conflicts, missing) = (health.conflicts.clone(), health.missing.clone());
         let (stopper, stop) = floe_shell::stop::channel();
         let task = tokio::spawn(health.run(stop));
         Self {
             server,
             conflicts,
+            missing,
             is_up,
             stopper,
             task,
@@ -284,4 +321,69 @@ async fn a_missing_definition_is_waited_for_and_a_deleted_object_made_again() {
         ["object", "status", "object", "status"]
     );
     running.stop().await;
+}
+
+fn web() -> PodId {
+    PodId {
+        namespace: "default".into(),
+        name: "web-0".into(),
+        uid: "u".into(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crd_that_lacks_a_field_costs_nothing_but_that_field() {
+    let server = Server::default();
+    server.0.lock().unwrap().lacks = Some("missing");
+    let running = Running::start(server);
+    let lacked = [([10, 0, 0, 5].into(), web())];
+    running.missing.replace(lacked.into_iter());
+    running.server.until(|it| !it.status().is_null()).await;
+    running.is_up.store(false, Ordering::SeqCst);
+    let ready = |it: &Server| it.status()["conditions"][0]["status"].clone();
+    running.server.until(|it| ready(it) == "False").await;
+    assert!(running.server.status()["missing"].is_null());
+    let before = running.server.writes().len();
+    tokio::time::sleep(BEAT * 5).await;
+    let more = running.server.writes().len() - before;
+    assert!(more <= 5, "{more} writes in five minutes");
+
+    // The new CRD is applied.
+    running.server.0.lock().unwrap().lacks = None;
+    let missing = |it: &Server| it.status()["missing"][0]["pod"].clone();
+    let pod = "default/web-0";
+    running.server.until(|it| missing(it) == pod).await;
+    running.missing.replace(std::iter::empty());
+    running
+        .server
+        .until(|it| it.status()["missing"].is_null())
+        .await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_that_the_crd_lacks_are_known_until_it_has_them() {
+    let server = Server::default();
+    let (health, _) = health(&server);
+    let lacked = [([10, 0, 0, 5].into(), web())];
+    health.missing.replace(lacked.into_iter());
+    let mut told = Told::default();
+    for lacks in [Some("missing"), None] {
+        server.0.lock().unwrap().lacks = lacks;
+        let status = health.look(&told).await;
+        health.tell(status, &mut told).await;
+        assert!(!told.failed);
+        let fields: Vec<_> = told.unkept.fields().iter().map(String::as_str).collect();
+        assert_eq!(fields, lacks.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_patch_has_every_field_of_the_crd_so_that_nothing_old_stays() {
+    let crd = json!(floe_api::floe::nodenetwork::definition().spec.versions[0].schema);
+    let status = &crd["openAPIV3Schema"]["properties"]["status"]["properties"];
+    let patch = merge_patch(&NodeNetworkStatus::default());
+    for field in status.as_object().unwrap().keys() {
+        assert!(patch.get(field).is_some(), "{field}: {patch}");
+    }
 }

@@ -45,7 +45,7 @@ impl Takeover {
                     reason = error.reason(), %ip, container, error = %error,
                     "namespace of a pod is not known; its address is tried again",
                 );
-                return Outcome::Failed;
+                return Outcome::Failed(container.to_owned());
             }
         };
         let is_gone = matches!(reach, Reach::Gone);
@@ -73,7 +73,7 @@ impl Takeover {
             let reason = error.reason();
             let error = logs::with_causes(&error);
             warn!(reason, %ip, container, error, "cannot note that an address is taken off");
-            return Outcome::Failed;
+            return Outcome::Failed(container.to_owned());
         }
         let all = failed.len();
         failed.retain(|error| !matches!(error, TakeOffError::OutOfReach(_)));
@@ -83,7 +83,7 @@ impl Takeover {
                 reason = "TakeOffFailed", %ip, container, error = errors.join(" / "),
                 "address of another pod is still configured; it is tried again",
             );
-            return Outcome::Failed;
+            return Outcome::Failed(container.to_owned());
         }
         if failed.len() < all && !is_gone {
             let key = holder.key.clone();

@@ -35,6 +35,9 @@ struct Node {
     restored: Arc<Mutex<Vec<(String, IpAddr)>>>,
     /// Why nothing can be configured again, if so.
     obstacle: Arc<Mutex<Option<&'static str>>>,
+    /// Whether restoring goes on, and how often it has begun.
+    gate: Arc<watch::Sender<bool>>,
+    begun: Arc<Mutex<usize>>,
     /// What namespaces do not have.
     absent: Arc<Mutex<BTreeSet<IpAddr>>>,
     taken_off: Arc<Mutex<Vec<Target>>>,
@@ -87,7 +90,10 @@ impl Node {
             (Removed(vec![format!("address {}", target.ip)]), Vec::new())
         });
         let (restored, obstacle) = (Arc::default(), Arc::default());
+        let gate = Arc::new(watch::Sender::new(true));
+        let begun = Arc::default();
         let restore = fake_restore(&files, &restored, &obstacle, &taken_off);
+        let restore = gated(restore, &gate, &begun);
         let absent = Arc::new(Mutex::new(BTreeSet::new()));
         let lacking = Arc::clone(&absent);
         let look_in: LookIn = Arc::new(move |_: &Path| {
@@ -111,6 +117,8 @@ impl Node {
             missing: Missing::default(),
             restored,
             obstacle,
+            gate,
+            begun,
             absent,
             taken_off,
             attempts,
@@ -147,6 +155,7 @@ impl Node {
             look_in: Arc::clone(&self.look_in),
             missing: self.missing.clone(),
             metrics: Metrics::default(),
+            restoring: Restoring::default(),
         }
     }
 
@@ -213,6 +222,19 @@ fn fake_restore(
             taken_off.lock().unwrap().retain(|it| it.ip != ip);
             restored.lock().unwrap().push((container, ip));
             Ok(true)
+        })
+    })
+}
+
+/// Counts what begins, and lets it go on while the gate is open.
+fn gated(restore: Restore, gate: &Arc<watch::Sender<bool>>, begun: &Arc<Mutex<usize>>) -> Restore {
+    let (gate, begun) = (Arc::clone(gate), Arc::clone(begun));
+    Arc::new(move |container: String, ip: IpAddr| {
+        *begun.lock().unwrap() += 1;
+        let (mut open, restore) = (gate.subscribe(), Arc::clone(&restore));
+        Box::pin(async move {
+            open.wait_for(|open| *open).await.unwrap();
+            restore(container, ip).await
         })
     })
 }
@@ -484,9 +506,12 @@ async fn a_pod_out_of_reach_is_told_and_one_that_is_gone_is_not() {
                 assert_eq!(oddity.reason(), "PodOutOfReach");
             }
             Outcome::Settled if !told => {}
-            Outcome::Settled | Outcome::Off(_) | Outcome::Odd(..) | Outcome::Failed => {
-                panic!("{listed}")
-            }
+            Outcome::Settled
+            | Outcome::Off(_)
+            | Outcome::Restorable(_)
+            | Outcome::Busy(_)
+            | Outcome::Odd(..)
+            | Outcome::Failed(_) => panic!("{listed}"),
         }
         node.stop().await;
     }
@@ -616,4 +641,137 @@ async fn an_address_that_a_pod_has_lost_is_reported_and_not_touched() {
     assert_eq!((missing.len(), missing[0].pod.as_str()), (1, "default/web"));
     assert!(node.restored.lock().unwrap().is_empty());
     node.stop().await;
+}
+
+/// A state file of a pod whose address was taken off.
+fn off(name: &str, ips: &[&str]) -> State {
+    let mut off = state(Some(pod(name)), ips);
+    off.attached[0].taken_off = [ips[0].parse().unwrap()].into();
+    off
+}
+
+#[tokio::test]
+async fn no_removal_waits_for_a_slow_restore_of_another_pod() {
+    let server = Server::default();
+    server.put(FIPS, record("10.0.0.5", "slow", "uid-slow", "n1"));
+    server.put(FIPS, record("10.0.0.6", "web", "uid-web", "n1"));
+    let states = [
+        ("c0", off("slow", &["10.0.0.5"])),
+        ("c1", state(Some(pod("web")), &["10.0.0.6"])),
+    ];
+    let node = Node::start(server.clone(), &states, false).await;
+    // No task has run yet: this one has not waited since they were started.
+    node.gate.send_replace(false);
+    server.until(|_| *node.begun.lock().unwrap() == 1).await;
+    server.put(FIPS, record("10.0.0.6", "other", "uid-other", "n2"));
+    node.until_taken_off(&["10.0.0.6"]).await;
+    // What is being restored is not there yet, and that is reported.
+    server.until(|_| !node.missing.current().is_empty()).await;
+    assert_eq!(node.missing.current()[0].pod, "default/slow");
+    assert!(node.restored.lock().unwrap().is_empty());
+
+    node.gate.send_replace(true);
+    server.until(|_| node.missing.current().is_empty()).await;
+    assert_eq!(node.restored.lock().unwrap().len(), 1);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn what_moves_away_during_a_restore_of_its_pod_is_taken_off_after_it() {
+    let server = Server::default();
+    server.put(FIPS, record("10.0.0.5", "web", "uid-web", "n1"));
+    server.put(FIPS, record("10.0.0.6", "web", "uid-web", "n1"));
+    let states = [("c0", off("web", &["10.0.0.5", "10.0.0.6"]))];
+    let node = Node::start(server.clone(), &states, false).await;
+    node.gate.send_replace(false);
+    server.until(|_| *node.begun.lock().unwrap() == 1).await;
+    server.put(FIPS, record("10.0.0.6", "other", "uid-other", "n2"));
+    // Nothing but the end of the restore leads to another look.
+    server
+        .until(|_| node.missing.current().len() == 1 && !node.turns.taken().is_empty())
+        .await;
+    assert_eq!(node.taken_off(), [""; 0]);
+    node.gate.send_replace(true);
+    node.until_taken_off(&["10.0.0.6"]).await;
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restore_that_fails_is_tried_again_soon_and_then_more_rarely() {
+    let server = Server::default();
+    server.put(FIPS, record("10.0.0.5", "web", "uid-web", "n1"));
+    let node = Node::start(server.clone(), &[("c0", off("web", &["10.0.0.5"]))], false).await;
+    *node.obstacle.lock().unwrap() = Some("AddressConflict");
+    // The first try, and one each 2, 4 and 8 s later: all before the look of the minute.
+    let begin = Instant::now();
+    server.until(|_| *node.begun.lock().unwrap() == 4).await;
+    assert!(begin.elapsed() < PERIOD, "{:?}", begin.elapsed());
+    assert_eq!(node.missing.current().len(), 1);
+    *node.obstacle.lock().unwrap() = None;
+    server.until(|_| node.missing.current().is_empty()).await;
+    assert_eq!(node.restored.lock().unwrap().len(), 1);
+    node.stop().await;
+}
+
+/// Restores what is due by then, and returns the pause until the next try.
+async fn pause_after_restoring(takeover: &Takeover, at: Instant) -> Duration {
+    let restoring = &takeover.restoring;
+    let (container, addresses) = restoring.begin(at).unwrap();
+    let restored = takeover.restore_container(&container, &addresses).await;
+    restoring.end(&container, restored, at);
+    restoring.next_due().unwrap() - at
+}
+
+#[tokio::test]
+async fn a_comparison_that_fails_does_not_shorten_the_pause_of_a_restore() {
+    let server = Server::default();
+    server.put(FIPS, record("10.0.0.5", "web", "uid-web", "n1"));
+    let states = [("c0", off("web", &["10.0.0.5"]))];
+    // Nothing is compared but by this test.
+    let node = Node::start(server.clone(), &states, true).await;
+    *node.obstacle.lock().unwrap() = Some("AddressConflict");
+    let takeover = node.takeover();
+    let (mut memory, cause) = (Memory::default(), cause());
+    assert!(takeover.compare(cause, &mut memory).await);
+    let later = Instant::now() + PERIOD;
+    let pause = pause_after_restoring(&takeover, later).await;
+    server.always(Method::GET, "floatingips/10.0.0.5", Fault::Refuse(503));
+    assert!(!takeover.compare(cause, &mut memory).await);
+    server.heal();
+    assert!(takeover.compare(cause, &mut memory).await);
+    assert_eq!(takeover.restoring.next_due(), Some(later + pause));
+    let next = pause_after_restoring(&takeover, later + pause).await;
+    assert_eq!(next, 2 * pause);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn addresses_that_work_are_interrupted_more_rarely_than_others_stay_down() {
+    for (ips, longest) in [
+        (&["10.0.0.5"][..], Duration::from_mins(1)),
+        (&["10.0.0.5", "10.0.0.6"], Duration::from_mins(15)),
+    ] {
+        let server = Server::default();
+        for ip in ips {
+            server.put(FIPS, record(ip, "web", "uid-web", "n1"));
+        }
+        let node = Node::start(server, &[("c0", off("web", ips))], true).await;
+        *node.obstacle.lock().unwrap() = Some("AddressConflict");
+        let takeover = node.takeover();
+        takeover.compare(cause(), &mut Memory::default()).await;
+        let (mut at, mut pause) = (Instant::now(), Duration::ZERO);
+        for _ in 0..12 {
+            pause = pause_after_restoring(&takeover, at).await;
+            at += pause;
+        }
+        assert_eq!(pause, longest, "{ips:?}");
+        node.stop().await;
+    }
+}
+
+fn cause() -> Cause {
+    Cause {
+        what: "time",
+        since: Instant::now(),
+    }
 }

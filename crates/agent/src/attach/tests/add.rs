@@ -171,10 +171,45 @@ async fn a_conflict_is_told_by_its_reason_and_remembered() {
     let error = node.add("c1").await.unwrap_err();
     assert_eq!(error.reason(), "AddressConflict");
     assert!(error.to_string().contains("02:42:0a:00:00:05"), "{error}");
-    assert_eq!(node.inbox.so_far()[0].reason, "AddressConflict");
+    let told = node.inbox.so_far();
+    assert_eq!(told[0].reason, "AddressConflict");
+    assert!(told[0].note.ends_with("02:42:0a:00:00:05"), "{told:?}");
     let conflicts = node.attacher.conflicts.current(jiff::Timestamp::now());
     assert_eq!(conflicts.len(), 1);
     assert_eq!(conflicts[0].mac, "02:42:0a:00:00:05");
+}
+
+#[tokio::test]
+async fn a_conflict_names_the_pod_that_shows_the_address_and_its_node() {
+    let mut node = Node::new();
+    let message = "AddressConflict: 10.0.0.5 is already in use by 02:42:0a:00:00:05";
+    let script = fails("ADD", message, &json!(null)).replace(":7,", ":101,");
+    node.plugins.write("one", &script);
+    for (name, uid, ip, phase) in [
+        ("web-1", "u2", "10.0.0.6", "Running"),
+        ("web-2", "u3", "10.0.0.5", "Failed"),
+        ("web-3", "u4", "10.0.0.5", "Running"),
+    ] {
+        node.server.put(
+            PODS,
+            json!({
+                "metadata": { "name": name, "namespace": "ns", "uid": uid },
+                "spec": { "nodeName": "n2", "containers": [] },
+                "status": { "phase": phase, "podIP": ip },
+            }),
+        );
+    }
+    node.add("c1").await.unwrap_err();
+    let told = node.inbox.so_far();
+    let expected = "02:42:0a:00:00:05; pod ns/web-3 on node n2 shows it";
+    assert!(told[0].note.ends_with(expected), "{told:?}");
+    // The API server answers out of its memory.
+    let is_cached = {
+        let calls = node.server.state().calls.clone();
+        let mut lists = calls.iter().filter(|it| it.contains("podIP"));
+        lists.any(|it| it.contains("resourceVersion=0"))
+    };
+    assert!(is_cached);
 }
 
 #[tokio::test]
