@@ -5,18 +5,15 @@
 //! are reported in the log, in an Event on the CRD, in `/readyz` and in metrics. floe needs no
 //! permission to write CRDs, only to read these. An administrator applies them.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use floe_api::{crds, galaxy::VERSION};
+use floe_api::crds;
 use floe_shell::{logs, stop::Stop};
 use k8s_openapi::{
     api::core::v1::ObjectReference,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-        CustomResourceDefinition, CustomResourceDefinitionVersion,
-    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{Api, Client, ResourceExt as _};
-use serde_json::{Value, json};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -28,6 +25,10 @@ use crate::{
     installation::SCHEMA_OUTDATED,
     metrics::Metrics,
 };
+
+use compare::compare;
+
+mod compare;
 
 /// The file with the CRDs of node addresses.
 pub const NODE_POOLS_FILE: &str = "deploy/crds/flipop.yaml";
@@ -136,6 +137,14 @@ impl State {
             Self::NotServed | Self::Missing | Self::Unknown => false,
         }
     }
+
+    /// Whether the API server has answered how the CRD is, or that there is none.
+    fn is_answer(self) -> bool {
+        match self {
+            Self::Served | Self::Differs | Self::Lacks | Self::NotServed | Self::Missing => true,
+            Self::Forbidden | Self::Unknown => false,
+        }
+    }
 }
 
 /// What a look at CRDs is reported to.
@@ -162,28 +171,63 @@ pub async fn check(client: Client, groups: Vec<Group>, report: Report, mut stop:
 async fn look_forever(api: &Api<CustomResourceDefinition>, groups: &[Group], report: &Report) {
     let all = groups
         .iter()
-        .flat_map(|group| group.crds.iter().map(move |crd| (group, crd, None)));
-    let mut all: Vec<(&Group, &CustomResourceDefinition, Option<Look>)> = all.collect();
+        .flat_map(|group| group.crds.iter().map(move |crd| Followed::new(group, crd)));
+    let mut all: Vec<Followed<'_>> = all.collect();
     loop {
         let mut has_changed = false;
-        for (group, ours, last) in &mut all {
-            let look = look(api, ours).await;
-            if last.as_ref() != Some(&look) {
-                has_changed |= last.is_some();
-                report.tell(&ours.name_any(), group, &look);
-                *last = Some(look);
-            }
+        for crd in &mut all {
+            let look = look(api, crd.ours).await;
+            has_changed |= crd.enter(&look, report);
         }
         if has_changed {
             report.changes.send_modify(|count| *count += 1);
         }
-        let mut required = all.iter().filter(|(group, ..)| group.required);
+        let mut required = all.iter().filter(|crd| crd.group.required);
         let is_watchable = |look: &Look| look.state.allows_watch();
-        let watchable = required.all(|(_, _, look)| look.as_ref().is_some_and(is_watchable));
+        let watchable = required.all(|crd| crd.last.as_ref().is_some_and(is_watchable));
         if watchable {
             report.defined.send_replace(true);
         }
         sleep(if watchable { LATER } else { SOON }).await;
+    }
+}
+
+/// A CRD that is looked at again and again.
+struct Followed<'a> {
+    group: &'a Group,
+    ours: &'a CustomResourceDefinition,
+    last: Option<Look>,
+    /// The last look that the API server has answered.
+    answered: Option<Look>,
+}
+
+impl<'a> Followed<'a> {
+    fn new(group: &'a Group, ours: &'a CustomResourceDefinition) -> Self {
+        Self {
+            group,
+            ours,
+            last: None,
+            answered: None,
+        }
+    }
+
+    /// Records a look and reports what is new. Returns whether the CRD has changed. A failed look
+    /// is no change: otherwise writers would forget which fields the API server drops, and write
+    /// all of them again whenever the API server is slow.
+    fn enter(&mut self, look: &Look, report: &Report) -> bool {
+        if self.last.as_ref() == Some(look) {
+            return false;
+        }
+        report.tell(&self.ours.name_any(), self.group, look);
+        let is_first_look = self.last.replace(look.clone()).is_none();
+        if !look.state.is_answer() {
+            return false;
+        }
+        match self.answered.replace(look.clone()) {
+            Some(before) => before != *look,
+            // Objects may have been written under another CRD while looks failed.
+            None => !is_first_look,
+        }
     }
 }
 
@@ -238,81 +282,6 @@ async fn look(api: &Api<CustomResourceDefinition>, ours: &CustomResourceDefiniti
     }
 }
 
-/// Only the schema is compared: the columns are for people, and the rest cannot
-/// change.
-fn compare(
-    ours: &CustomResourceDefinition,
-    served: Option<&CustomResourceDefinition>,
-) -> (State, Vec<String>) {
-    let nothing = Vec::new;
-    let Some(served) = served else {
-        return (State::Missing, nothing());
-    };
-    let version = |definition: &CustomResourceDefinition| {
-        let mut versions = definition.spec.versions.iter();
-        versions.find(|it| it.name == VERSION && it.served).cloned()
-    };
-    let Some(theirs) = version(served) else {
-        return (State::NotServed, nothing());
-    };
-    let conditions = served
-        .status
-        .iter()
-        .flat_map(|it| it.conditions.iter().flatten());
-    let established = conditions
-        .into_iter()
-        .any(|it| it.type_ == "Established" && it.status == "True");
-    let Some(ours) = version(ours).filter(|_| established) else {
-        return (State::NotServed, nothing());
-    };
-    if ours.schema == theirs.schema {
-        return (State::Served, nothing());
-    }
-    // Before apiextensions.k8s.io/v1 a CRD could keep everything.
-    let keeps_all = served.spec.preserve_unknown_fields == Some(true);
-    let schema = |it: CustomResourceDefinitionVersion| json!(it.schema)["openAPIV3Schema"].take();
-    let mut lacking = BTreeSet::new();
-    if !keeps_all {
-        find_lacking(&schema(ours), &schema(theirs), "", &mut lacking);
-    }
-    if lacking.is_empty() {
-        (State::Differs, nothing())
-    } else {
-        (State::Lacks, lacking.into_iter().collect())
-    }
-}
-
-/// Finds the fields that the API server drops: those of our schema that theirs does not have.
-fn find_lacking(ours: &Value, theirs: &Value, path: &str, lacking: &mut BTreeSet<String>) {
-    if theirs["x-kubernetes-preserve-unknown-fields"] == true {
-        return;
-    }
-    let below = |name: &str| match path {
-        "" => name.to_owned(),
-        path => format!("{path}.{name}"),
-    };
-    let (more, items) = (&theirs["additionalProperties"], &theirs["items"]);
-    for (name, own) in ours["properties"].as_object().into_iter().flatten() {
-        let known = &theirs["properties"][name];
-        let known = if known.is_null() { more } else { known };
-        if known.is_null() {
-            lacking.insert(below(name));
-        } else {
-            find_lacking(own, known, &below(name), lacking);
-        }
-    }
-    for (own, known) in [
-        (&ours["additionalProperties"], more),
-        (&ours["items"], items),
-    ] {
-        if own.is_object() && known.is_object() {
-            find_lacking(own, known, &below("*"), lacking);
-        } else if own.is_object() && known.is_null() && !path.is_empty() {
-            lacking.insert(below("*"));
-        }
-    }
-}
-
 impl Report {
     fn tell(&self, crd: &str, group: &Group, look: &Look) {
         let (reason, error) = (look.state.reason(), look.error.as_deref());
@@ -325,7 +294,10 @@ impl Report {
             self.metrics.definition(crd, look.state);
         }
         let installation = self.metrics.installation();
-        installation.resolve(SCHEMA_OUTDATED, crd);
+        // Only a CRD that was read can have been fixed.
+        if look.state.is_answer() {
+            installation.resolve(SCHEMA_OUTDATED, crd);
+        }
         match look.state {
             State::Served => info!(reason, crd, "CRD is served"),
             State::Differs => warn!(

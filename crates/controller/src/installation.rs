@@ -1,5 +1,5 @@
-//! Problems of the installation that an administrator has to fix: CRDs that lack fields, and
-//! permissions that this process does not have.
+//! Problems of the installation that an administrator has to fix: CRDs that lack fields,
+//! permissions that this process does not have, and Secrets from which it gets no key.
 //!
 //! Nothing that floe does can fix them, so they do not make a replica unready. The body of
 //! `/readyz` lists them, and each is a value of the metric `floe_installation_problems`.
@@ -28,7 +28,7 @@ pub struct Installation(Arc<Mutex<BTreeMap<(&'static str, String), String>>>);
 pub struct Problem {
     /// The stable reason.
     pub reason: &'static str,
-    /// The CRD, or the permission as verb and resource.
+    /// The CRD, the permission as verb and resource, or the Secret.
     pub subject: String,
     /// What is missing, what does not work without it, and what to apply.
     pub message: String,
@@ -68,7 +68,7 @@ impl Collector for Installation {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut family = encoder.encode_descriptor(
             "floe_installation_problems",
-            "CRDs that lack fields and permissions that are missing: 1 for each.",
+            "CRDs that lack fields, permissions that are missing and Secrets without a key: 1 for each.",
             None,
             MetricType::Gauge,
         )?;

@@ -210,7 +210,7 @@ fn start(
             events: events.clone(),
             metrics: metrics.clone(),
             standing: standing.clone(),
-            crd_changes,
+            crd_changes: crd_changes.clone(),
         };
         node_ips::start(tasks, &sure, config.float_ips, surrounding);
     }
@@ -236,6 +236,7 @@ fn start(
         metrics: metrics.clone(),
         events,
         standing: standing.clone(),
+        crd_changes,
         scheduling: config.scheduling,
     };
     let caller_rules = CallerRules {
@@ -269,11 +270,7 @@ fn start(
         limit: config.timing.renew_deadline(),
     });
     serve(tasks, doors.health, probes.merge(figures.clone()));
-    let scheme = Scheme(if config.api.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    });
+    let scheme = Scheme(config.api.tls.as_ref().map_or("http", |_| "https"));
     let routes = rest::router(rest).merge(figures).layer(Extension(scheme));
     let replica = Replica {
         standing,

@@ -17,6 +17,8 @@ use tokio::{
 };
 use tracing::{info, warn};
 
+use crate::installation::Installation;
+
 /// The member with the key, 32 random bytes.
 pub const KEY: &str = "key";
 
@@ -45,6 +47,16 @@ pub struct Place {
     pub name: &'static str,
     /// Which processes use it, for logs.
     pub purpose: &'static str,
+    /// What does not work without it, for administrators.
+    pub without: &'static str,
+}
+
+impl Place {
+    /// What is wrong, what does not work, and what to do about it.
+    fn problem(&self, error: &KeyError) -> String {
+        let (cause, without) = (logs::with_causes(error), self.without);
+        format!("{cause}; without its key {without}; {}", error.remedy())
+    }
 }
 
 /// Why there is no key.
@@ -52,7 +64,7 @@ pub struct Place {
 enum KeyError {
     #[error("cannot read the Secret")]
     Read(#[source] kube::Error),
-    #[error("cannot write the Secret; deploy/controller.yaml has it")]
+    #[error("cannot write the Secret")]
     Write(#[source] kube::Error),
     #[error("the Secret has no key, and no label that lets floe make one")]
     Foreign,
@@ -72,39 +84,74 @@ impl KeyError {
             Self::Silent => "PeersSecretTimeout",
         }
     }
+
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::Read(_) | Self::Write(_) => {
+                "apply deploy/controller.yaml, which has the Secret and the permissions"
+            }
+            Self::Foreign => {
+                "delete the Secret, or label it floe.dev/made-by=floe-controller; floe makes the key"
+            }
+            Self::Random | Self::Silent => "floe tries again every 5 s",
+        }
+    }
 }
 
 /// Sees to it that there is a key, and publishes it, until `stop`. After a failure the last
 /// key stays in force.
-pub async fn keep(client: Client, place: Place, key: watch::Sender<Shared>, mut stop: Stop) {
+pub async fn keep(
+    client: Client,
+    place: Place,
+    key: watch::Sender<Shared>,
+    installation: Installation,
+    mut stop: Stop,
+) {
     let api = Api::namespaced(client, &place.namespace);
     tokio::select! {
         () = stop.requested() => {}
-        () = look_forever(&api, &place, &key) => {}
+        () = look_forever(&api, &place, &key, &installation) => {}
     }
 }
 
-async fn look_forever(api: &Api<Secret>, place: &Place, key: &watch::Sender<Shared>) {
-    let mut logged = None;
+async fn look_forever(
+    api: &Api<Secret>,
+    place: &Place,
+    key: &watch::Sender<Shared>,
+    installation: &Installation,
+) {
+    let subject = format!("secrets {}/{}", place.namespace, place.name);
+    let mut logged: Option<&'static str> = None;
     loop {
         let looked = timeout(PATIENCE, look(api, place)).await;
         match looked.unwrap_or(Err(KeyError::Silent)) {
             Ok(found) => {
-                logged = None;
+                if let Some(before) = logged.take() {
+                    installation.resolve(before, &subject);
+                }
                 let is_known = found.is_some();
                 key.send_replace(found);
                 sleep(if is_known { PACE } else { SOON }).await;
             }
             Err(error) => {
                 let reason = error.reason();
-                if logged.replace(reason) != Some(reason) {
+                let before = logged.replace(reason);
+                if let Some(before) = before.filter(|it| *it != reason) {
+                    installation.resolve(before, &subject);
+                }
+                // A key that is in force goes on working.
+                if key.borrow().is_none() {
+                    installation.report(reason, &subject, &place.problem(&error));
+                }
+                if before != Some(reason) {
                     warn!(
                         reason,
                         namespace = place.namespace,
                         secret = place.name,
                         purpose = place.purpose,
                         error = logs::with_causes(&error),
-                        "no key for messages between processes",
+                        remedy = error.remedy(),
+                        "cannot get the key for messages between processes",
                     );
                 }
                 sleep(SOON).await;

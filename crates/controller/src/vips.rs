@@ -7,7 +7,7 @@
 //!   them; [`plan`]: moves that are planned.
 //! - [`round`]: one look at a namespace; [`tend`]: one object; [`release`]: when an
 //!   address may be given to others; [`orphans`]: records and entries without an object.
-//! - [`status`], [`server`], [`registrar`], [`tell`]: what is written and told.
+//! - [`status`], [`show`], [`server`], [`registrar`], [`tell`]: what is written and told.
 //! - [`peers`]: the key by which agents know each other.
 //!
 //! A namespace is looked at as a whole, a moment after something in it has changed. No
@@ -51,6 +51,7 @@ mod registrar;
 mod release;
 mod round;
 mod server;
+mod show;
 mod status;
 pub mod store;
 mod tell;
@@ -108,6 +109,8 @@ pub struct Needs {
     pub metrics: Metrics,
     /// Whether this process leads; only a leader acts.
     pub standing: watch::Receiver<Standing>,
+    /// Counts changes of CRDs.
+    pub crd_changes: watch::Receiver<u64>,
 }
 
 /// Looks after all shared addresses.
@@ -117,6 +120,7 @@ pub struct Steward {
     records: Records,
     vips: Vips,
     standing: watch::Receiver<Standing>,
+    crd_changes: watch::Receiver<u64>,
     server: Server,
     teller: Teller,
     metrics: Metrics,
@@ -183,6 +187,14 @@ impl Stir {
             Self::All => true,
         }
     }
+
+    /// Whether this is so for one of the objects. Of all objects it may be.
+    fn any(&self, is_so: impl Fn(&VipId) -> bool) -> bool {
+        match self {
+            Self::Objects(ids) => ids.iter().any(is_so),
+            Self::All => true,
+        }
+    }
 }
 
 /// One object has changed.
@@ -208,6 +220,7 @@ impl Steward {
             records: needs.records,
             vips: needs.vips,
             standing: needs.standing,
+            crd_changes: needs.crd_changes,
             metrics: needs.metrics,
             releases: Releases::default(),
             memory: Mutex::default(),
@@ -229,6 +242,7 @@ impl Steward {
         let mut changes = self.vips.changes();
         let mut nodes = self.cluster.changes();
         let mut news = self.store.news();
+        let mut crd_changes = self.crd_changes.clone();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut queue = Queue::<String, Stir>::new(NAMESPACES);
@@ -286,6 +300,10 @@ impl Steward {
                     Err(RecvError::Lagged(_)) => self.everywhere(),
                     Err(RecvError::Closed) => return,
                 },
+                Ok(()) = crd_changes.changed() => {
+                    self.forget_unkept();
+                    self.everywhere()
+                }
                 _ = ticks.tick() => {
                     self.count();
                     if last_look.is_none_or(|at| at.elapsed() >= PACE) && self.vips.is_complete() {
@@ -308,6 +326,8 @@ impl Steward {
     fn everywhere(&self) -> Stirred {
         let mut namespaces = self.cluster.asking_namespaces();
         namespaces.extend(self.vips.all().into_iter().map(|(id, _)| id.namespace));
+        // Of which the last object may have gone while no process led.
+        namespaces.extend(self.orphaned_namespaces());
         all(namespaces)
     }
 

@@ -53,7 +53,8 @@ pub struct Account {
     pub end: Option<End>,
     /// Who has it, in words.
     holder: String,
-    since: Option<Timestamp>,
+    /// Since when, if that is known: the second sentence then, which refers to the first.
+    pub since: Option<Timestamp>,
     /// Whether it was taken out of the configuration.
     outside: bool,
 }

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tower::service_fn;
 
 pub use fault::Fault;
-use fault::{Faults, Reply};
+use fault::{Act, Faults, Reply};
 use place::Place;
 use watcher::{Change, Watcher};
 
@@ -114,6 +114,10 @@ impl Server {
         let reply = self.state().answer(method, uri, body);
         match reply {
             Reply::Answer(answer) => Ok(answer),
+            Reply::Late(answer) => {
+                tokio::time::sleep(fault::LATE).await;
+                Ok(answer)
+            }
             Reply::Broken => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
             Reply::Never => std::future::pending().await,
         }
@@ -324,6 +328,7 @@ impl State {
             return Reply::Broken;
         }
         let (path, _) = uri.split_once('?').unwrap_or((uri, ""));
+        let mut then: Option<Act> = None;
         let after = match self.faults.next(method, path) {
             None => None,
             Some(Fault::Refuse(status)) => return Reply::Answer(failure(status)),
@@ -335,6 +340,10 @@ impl State {
                 act(self);
                 None
             }
+            Some(Fault::After(act)) => {
+                then = Some(act);
+                None
+            }
         };
         let answer = if method == Method::GET {
             self.read(path, uri)
@@ -343,6 +352,10 @@ impl State {
         } else {
             self.write(method, &Place::of(path), body)
         };
+        if let Some(act) = then {
+            act(self);
+            return Reply::Late(answer);
+        }
         after.unwrap_or(Reply::Answer(answer))
     }
 

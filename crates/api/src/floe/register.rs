@@ -131,6 +131,17 @@ impl Entry {
         }
     }
 
+    /// The entry after which no agent can take the addresses; none if it is that already. The
+    /// holder stays, because its node may still answer.
+    pub fn withdrawn(&self) -> Option<Self> {
+        let is_withdrawn = self.addresses.is_empty() && self.successor.is_none();
+        (!is_withdrawn).then(|| Self {
+            addresses: Vec::new(),
+            successor: None,
+            ..self.clone()
+        })
+    }
+
     /// The object as it is by its entry, whatever its status shows. Without an entry nothing
     /// is granted, and nobody has anything.
     pub fn applied(entry: Option<&Self>, vip: &VirtualIP) -> VirtualIP {

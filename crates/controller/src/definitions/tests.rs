@@ -1,11 +1,15 @@
-use super::*;
-use crate::events;
+use axum::http::Method;
 use floe_shell::{
-    mock::Server,
+    mock::{Fault, Server},
     stop::{self, Stopper},
 };
+use serde_json::{Value, json};
+
+use super::*;
+use crate::events;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const EVENTS: &str = "/apis/events.k8s.io/v1/events";
 
 /// A definition as the API server has it once it was applied.
 fn applied(definition: &CustomResourceDefinition) -> Value {
@@ -76,36 +80,96 @@ fn start(server: &Server) -> (watch::Receiver<bool>, Stopper) {
     (defined, stopper)
 }
 
+/// A cluster whose CRD of pools lacks fields.
+struct Outdated {
+    server: Server,
+    metrics: Metrics,
+    changes: watch::Receiver<u64>,
+    _stopper: Stopper,
+}
+
+impl Outdated {
+    fn start() -> Self {
+        let server = Server::default();
+        let ours = crds::node_pools();
+        let mut old = applied(&ours[0]);
+        let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
+        let status = old.pointer_mut(status).unwrap().as_object_mut().unwrap();
+        status.retain(|name, _| ["error", "ips"].contains(&name.as_str()));
+        let ip = &mut status["ips"]["additionalProperties"]["properties"];
+        ip.as_object_mut().unwrap().remove("reason");
+        server.put(DEFINITIONS, old);
+        server.put(DEFINITIONS, applied(&ours[1]));
+
+        let metrics = Metrics::default();
+        let (events, inbox) = events::channel();
+        let (stopper, stop) = stop::channel();
+        tokio::spawn(inbox.write(server.client(), "pod".into(), stop.clone()));
+        let (sender, changes) = watch::channel(0);
+        let report = Report {
+            metrics: metrics.clone(),
+            events,
+            defined: watch::Sender::new(false),
+            changes: sender,
+        };
+        let groups = vec![Group::node_pools()];
+        tokio::spawn(check(server.client(), groups, report, stop));
+        Self {
+            server,
+            metrics,
+            changes,
+            _stopper: stopper,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_is_no_change_and_fixes_no_problem() {
+    let it = Outdated::start();
+    let (server, problems) = (&it.server, || it.metrics.installation().problems());
+    server.until(|_| problems().len() == 1).await;
+    let reported = problems();
+    let fail = |fault| server.always(Method::GET, DEFINITIONS, fault);
+    for fault in [Fault::Refuse(500), Fault::Hang, Fault::Refuse(403)] {
+        fail(fault);
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert_eq!(problems(), reported);
+        server.heal();
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert_eq!(problems(), reported);
+    }
+    assert_eq!(*it.changes.borrow(), 0, "the CRD has not changed");
+    assert_eq!(server.objects(EVENTS).len(), 1);
+
+    // A change during failed reads is reported once the CRD can be read again.
+    fail(Fault::Refuse(500));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    server.put(DEFINITIONS, applied(&crds::node_pools()[0]));
+    server.heal();
+    tokio::time::sleep(LATER).await;
+    server.until(|_| problems().is_empty()).await;
+    assert_eq!(*it.changes.borrow(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_crd_that_can_be_read_may_be_another_than_the_one_that_writers_met() {
+    let it = Outdated::start();
+    let fault = Fault::Refuse(403);
+    it.server.always(Method::GET, DEFINITIONS, fault);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(*it.changes.borrow(), 0);
+    it.server.heal();
+    tokio::time::sleep(LATER).await;
+    it.server.until(|_| *it.changes.borrow() == 1).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(*it.changes.borrow(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn fields_that_a_crd_lacks_are_reported_until_it_is_applied() {
-    let server = Server::default();
+    let it = Outdated::start();
+    let (server, metrics, changes) = (&it.server, &it.metrics, &it.changes);
     let ours = crds::node_pools();
-    let mut old = applied(&ours[0]);
-    let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
-    let status = old.pointer_mut(status).unwrap().as_object_mut().unwrap();
-    status.retain(|name, _| ["error", "ips"].contains(&name.as_str()));
-    let ip = &mut status["ips"]["additionalProperties"]["properties"];
-    ip.as_object_mut().unwrap().remove("reason");
-    server.put(DEFINITIONS, old);
-    server.put(DEFINITIONS, applied(&ours[1]));
-
-    let metrics = Metrics::default();
-    let (events, inbox) = events::channel();
-    let (_stopper, stop) = stop::channel();
-    tokio::spawn(inbox.write(server.client(), "pod".into(), stop.clone()));
-    let (changes, count) = watch::channel(0);
-    let report = Report {
-        metrics: metrics.clone(),
-        events,
-        defined: watch::Sender::new(false),
-        changes,
-    };
-    tokio::spawn(check(
-        server.client(),
-        vec![Group::node_pools()],
-        report,
-        stop,
-    ));
     let problems = || metrics.installation().problems();
     server.until(|_| problems().len() == 1).await;
     let [problem] = &problems()[..] else {
@@ -124,15 +188,14 @@ async fn fields_that_a_crd_lacks_are_reported_until_it_is_applied() {
             problem.message
         );
     }
-    let events = "/apis/events.k8s.io/v1/events";
-    server.until(|it| it.objects(events).len() == 1).await;
-    assert_eq!(server.objects(events)[0]["reason"], "SchemaOutdated");
-    assert_eq!(*count.borrow(), 0);
+    server.until(|it| it.objects(EVENTS).len() == 1).await;
+    assert_eq!(server.objects(EVENTS)[0]["reason"], "SchemaOutdated");
+    assert_eq!(*changes.borrow(), 0);
 
     server.put(DEFINITIONS, applied(&ours[0]));
     tokio::time::sleep(LATER).await;
     server.until(|_| problems().is_empty()).await;
-    assert_eq!(*count.borrow(), 1);
+    assert_eq!(*changes.borrow(), 1);
 }
 
 #[tokio::test(start_paused = true)]

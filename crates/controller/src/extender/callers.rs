@@ -19,7 +19,12 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use super::{call::Call, proof};
-use crate::{cluster::Cluster, metrics::Metrics, shared_key::Shared, transport::FORWARDED};
+use crate::{
+    cluster::Cluster,
+    metrics::Metrics,
+    shared_key::{Place, Shared},
+    transport::FORWARDED,
+};
 
 mod api_servers;
 mod token;
@@ -29,6 +34,17 @@ pub use token::{TokenError, TokenFile};
 
 /// How many refused sources are remembered, so that each is logged once.
 const SOURCES: usize = 64;
+
+/// The Secret with the key by which replicas know each other.
+pub fn peers(namespace: String) -> Place {
+    Place {
+        namespace,
+        name: "floe-extender-peers",
+        purpose: "calls that replicas forward",
+        without: "replicas that do not lead forward the scheduler's calls unsigned, and the leader \
+                  refuses them (CallerNotAllowed)",
+    }
+}
 
 /// Decides which calls are accepted.
 #[derive(Clone)]
@@ -63,9 +79,10 @@ pub enum Accepted {
 pub enum NotAllowed {
     /// The address is not in the list.
     #[error(
-        "{from} is no address of a control-plane node, nor one that --extender-allow-from of \
-         floe-controller names (chart: controller.extender.allowFrom); if the scheduler calls \
-         from there, add it"
+        "floe-controller does not accept calls from {from}: --extender-allow-from (chart: \
+         controller.extender.allowFrom) does not list it, and it is no known address of the \
+         control plane. If a scheduler calls from {from}, add the address, for example \
+         --extender-allow-from=control-plane,{from}, or use --extender-token-file"
     )]
     Source {
         /// The address of the caller.
@@ -73,10 +90,14 @@ pub enum NotAllowed {
     },
     /// The token is missing or wrong.
     #[error(
-        "the call lacks the token of --extender-token-file; the scheduler sends it with \
-         urlPrefix http://floe:TOKEN@ADDRESS:9040/v1"
+        "the call from {from} lacks the token of --extender-token-file (chart: \
+         controller.extender.tokenSecret) of floe-controller; a scheduler sends it with urlPrefix \
+         http://floe:TOKEN@ADDRESS:9040/v1"
     )]
-    Token,
+    Token {
+        /// The address of the caller, if it is known.
+        from: String,
+    },
     /// Another replica forwarded the call, but does not prove that it is one.
     #[error(
         "the replica at {from} forwarded a call without a valid signature: all replicas of \
@@ -140,7 +161,11 @@ impl Callers {
             return Err(from.map_or(NotAllowed::Unknown, |from| NotAllowed::Source { from }));
         }
         match &self.token {
-            Some(token) if !is_sent(headers, &token.borrow()) => Err(NotAllowed::Token),
+            Some(token) if !is_sent(headers, &token.borrow()) => {
+                let from =
+                    from.map_or_else(|| "an unknown address".to_owned(), |it| it.to_string());
+                Err(NotAllowed::Token { from })
+            }
             _ => Ok(()),
         }
     }

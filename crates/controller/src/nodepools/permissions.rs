@@ -174,17 +174,20 @@ pub async fn check(client: Client, installation: &Installation, found: &watch::S
     let api: Api<SelfSubjectAccessReview> = Api::all(client);
     loop {
         let mut missing = Missing::default();
+        let mut has_answers = true;
         for needed in &NEEDED {
             let answer = ask(api.create(&PostParams::default(), &needed.review())).await;
-            // Without an answer nothing is known to be missing.
-            let is_denied = answer
-                .ok()
-                .and_then(|it| it.status)
-                .is_some_and(|it| !it.allowed);
+            let is_allowed = answer.ok().and_then(|it| it.status).map(|it| it.allowed);
+            has_answers &= is_allowed.is_some();
             let subject = needed.subject();
-            if !is_denied {
-                installation.resolve(PERMISSION_MISSING, &subject);
-                continue;
+            match is_allowed {
+                Some(true) => {
+                    installation.resolve(PERMISSION_MISSING, &subject);
+                    continue;
+                }
+                // Without an answer everything is as it was.
+                None if !found.borrow().0.contains(&needed) => continue,
+                Some(false) | None => {}
             }
             let message = format!("without it {}; {REMEDY}", needed.without);
             if installation.report(PERMISSION_MISSING, &subject, &message) {
@@ -209,7 +212,7 @@ pub async fn check(client: Client, installation: &Installation, found: &watch::S
             *old = missing;
             is_new
         });
-        if is_complete {
+        if is_complete && has_answers {
             return;
         }
         sleep(PACE).await;

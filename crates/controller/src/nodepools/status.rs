@@ -1,6 +1,9 @@
 //! What is written into the status of pools and record sets.
 
-use floe_core::nodepool::pool::{State, View};
+use floe_core::{
+    nodepool::pool::{State, View},
+    wording::counted,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Map, Value};
@@ -81,7 +84,11 @@ impl Verdict {
             return Self::bad(kind, "Moving", "an address is on its way");
         }
         if view.unfulfilled > 0 {
-            let message = format!("{} more addresses are wanted", view.unfulfilled);
+            let message = counted(
+                view.unfulfilled,
+                "more address is wanted",
+                "more addresses are wanted",
+            );
             return Self::bad(kind, "AddressesMissing", message);
         }
         let (active, waiting) = (count(State::Active), view.assignable_nodes.len());
@@ -89,7 +96,10 @@ impl Verdict {
             (0, 0) => Self::bad(kind, "NoFittingNode", "no node fits"),
             (0, _) => Self::bad(kind, "NodesWaiting", "no node has an address yet"),
             // More nodes than addresses is what many pools want.
-            (active, _) => Self::good(kind, "Served", format!("{active} addresses are in use")),
+            (active, _) => {
+                let message = counted(active, "address is in use", "addresses are in use");
+                Self::good(kind, "Served", message)
+            }
         }
     }
 
@@ -100,7 +110,7 @@ impl Verdict {
             Standing::Current(count) => Self::good(
                 kind,
                 "Published",
-                format!("the name says {count} addresses"),
+                counted(count, "address is published", "addresses are published"),
             ),
             Standing::Failed(refusal) => {
                 Self::bad(kind, refusal.class.reason(), refusal.message.clone())
@@ -188,6 +198,20 @@ mod tests {
         assert_eq!(difference(&old, &new), Some(patch));
         assert_eq!(difference(&new, &new), None);
         assert_eq!(difference(&Value::Null, &new), Some(new.clone()));
+    }
+
+    #[test]
+    fn one_address_is_not_several() {
+        let wanting = |unfulfilled| View {
+            unfulfilled,
+            ..View::default()
+        };
+        let ready = |unfulfilled| Verdict::ready(&wanting(unfulfilled), true).message;
+        assert_eq!(ready(1), "1 more address is wanted");
+        assert_eq!(ready(2), "2 more addresses are wanted");
+        let published = |count| Verdict::published(&Standing::Current(count)).message;
+        assert_eq!(published(1), "1 address is published");
+        assert_eq!(published(2), "2 addresses are published");
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub struct Surroundings {
     pub events: Events,
     /// Whether this process leads.
     pub standing: watch::Receiver<Standing>,
+    /// Counts changes of CRDs.
+    pub crd_changes: watch::Receiver<u64>,
     /// How pods come to their nodes.
     pub scheduling: SchedulingSettings,
 }
@@ -77,6 +79,7 @@ pub fn start(
         metrics,
         events,
         standing,
+        crd_changes,
         scheduling,
     } = surroundings;
     let cluster = Cluster::new();
@@ -142,6 +145,7 @@ pub fn start(
         events: events.clone(),
         metrics: metrics.clone(),
         standing: standing.clone(),
+        crd_changes,
     };
     share(tasks, needs);
 
@@ -255,7 +259,8 @@ fn share(tasks: &mut Tasks, needs: vips::Needs) {
     let keeper = client.clone();
     // Agents read the key from the Secret.
     let unread = watch::Sender::default();
-    tasks.start(|stop| shared_key::keep(keeper, vips::peers::place(), unread, stop));
+    let installation = needs.metrics.installation().clone();
+    tasks.start(|stop| shared_key::keep(keeper, vips::peers::place(), unread, installation, stop));
     tasks.start(|stop| vips.feed(client, store, stop));
     let steward = Steward::new(needs);
     tasks.start(|stop| steward.run(stop));

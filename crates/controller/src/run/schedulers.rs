@@ -11,10 +11,10 @@ use crate::{
     desk::Desk,
     extender::{
         Extender,
-        callers::{Callers, TokenFile, follow_api_servers},
+        callers::{self, Callers, TokenFile, follow_api_servers},
     },
     leader::Standing,
-    shared_key::{self, Place},
+    shared_key,
 };
 
 /// What a caller has to show.
@@ -42,13 +42,9 @@ pub fn start(
     }
     let (key, shared) = watch::channel(None);
     if let Some(namespace) = rules.forwards_in {
-        let place = Place {
-            namespace,
-            name: "floe-extender-peers",
-            purpose: "calls that replicas forward",
-        };
-        let client = binder.client.clone();
-        tasks.start(|stop| shared_key::keep(client, place, key, stop));
+        let place = callers::peers(namespace);
+        let (client, installation) = (binder.client.clone(), binder.metrics.installation().clone());
+        tasks.start(|stop| shared_key::keep(client, place, key, installation, stop));
     }
     let token = rules.token.map(|file| {
         let digest = file.digest();

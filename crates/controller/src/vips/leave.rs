@@ -1,6 +1,6 @@
 //! What a `VirtualIP` has no more: addresses, and in the end itself.
 
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::{register::Entry, virtualip::VirtualIP};
 use floe_core::{
     ipam::{key::HolderKey, ledger::Record},
     vip::{VipId, grant::Grant},
@@ -11,7 +11,7 @@ use tracing::info;
 use super::{
     Steward,
     release::{LIMIT, Release},
-    status::{self, Wanted},
+    status::Wanted,
     tend::{Left, TendError},
 };
 use crate::records::WriteError;
@@ -53,7 +53,7 @@ impl Steward {
             return Ok(Left::Nothing);
         }
         let mut current = vip.clone();
-        if let Some(entry) = status::withdrawn(vip) {
+        if let Some(entry) = Entry::of(vip).withdrawn() {
             current = self.server.enter(id, vip, false, entry).await?;
         }
         let nothing = Wanted::default();

@@ -2,13 +2,17 @@
 //! the API server was restored. Nobody can tell who held such an address, so it is
 //! freed only after the longest time that a node may go on alone.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
+use floe_api::floe::register::Entry;
 use floe_core::{ipam::ledger::Record, vip::VipId};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Steward, server::silence};
+use super::{
+    Steward, Stir,
+    server::{Failure, silence},
+};
 
 /// What is waited in addition, for watches that lag.
 const MORE: Duration = Duration::from_mins(1);
@@ -31,6 +35,51 @@ impl Steward {
         }
     }
 
+    /// The namespaces in which addresses are to be withdrawn.
+    pub(super) fn orphaned_namespaces(&self) -> BTreeSet<String> {
+        let lost = self.vips.lost();
+        let due = lost.values().filter(|it| it.withdrawn().is_some());
+        due.map(|it| id_of(it).namespace).collect()
+    }
+
+    /// Withdraws the addresses from entries of this namespace whose objects are gone; whether
+    /// all could be withdrawn.
+    ///
+    /// An agent that stood still meanwhile does not know yet that the object is gone, and would
+    /// take the addresses again. After this write the API server rejects that, and the agent
+    /// finds nothing to take. The holder stays in the entry: its node may still answer.
+    pub(super) async fn withdraw_orphans(&self, namespace: &str, stir: &Stir) -> bool {
+        // A search through all entries, so only if something may be found.
+        if !stir.any(|id| self.vips.entry(id).is_none()) {
+            return true;
+        }
+        let mut all = true;
+        for (uid, entry) in self.vips.lost() {
+            let id = id_of(&entry);
+            let Some(next) = entry.withdrawn().filter(|_| id.namespace == namespace) else {
+                continue;
+            };
+            let vip = next.vip.clone();
+            // The caches of objects and of entries are filled independently.
+            let replaced = match self.server.uid(&id).await {
+                Ok(found) if found.as_ref() == Some(&uid) => continue,
+                Ok(_) => self.server.replace_orphan(&uid, entry, next).await,
+                Err(error) => Err(error),
+            };
+            match replaced {
+                Ok(()) => info!(vip, "withdrew the addresses of a VirtualIP that is gone"),
+                // Another writer was faster: it is tried again with what that one wrote.
+                Err(Failure::Conflict) => all = false,
+                Err(error) => {
+                    let reason = error.reason();
+                    warn!(reason, vip, %error, "cannot withdraw the addresses of a VirtualIP that is gone");
+                    all = false;
+                }
+            }
+        }
+        all
+    }
+
     /// Nobody serves by an entry without an object.
     async fn sweep_entries(&self) {
         let lost = self.vips.lost();
@@ -45,13 +94,9 @@ impl Steward {
         };
         for (uid, entry) in due {
             let vip = entry.vip.clone();
+            let id = id_of(&entry);
             // One without a name belongs to nobody.
-            let (namespace, name) = vip.split_once('/').unwrap_or_default();
-            let id = VipId {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            };
-            let found = if name.is_empty() {
+            let found = if id.name.is_empty() {
                 Ok(None)
             } else {
                 self.server.uid(&id).await
@@ -112,5 +157,14 @@ impl Steward {
                 }
             }
         }
+    }
+}
+
+/// The object that an entry belongs to, without a name if the entry has none.
+fn id_of(entry: &Entry) -> VipId {
+    let (namespace, name) = entry.vip.split_once('/').unwrap_or_default();
+    VipId {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
     }
 }

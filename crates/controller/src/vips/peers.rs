@@ -8,5 +8,7 @@ pub fn place() -> Place {
         namespace: "kube-system".to_owned(),
         name: "floe-agent-peers",
         purpose: "messages between agents",
+        without: "agents make no promises, so a node that loses the API server stops serving shared \
+                  addresses within seconds",
     }
 }

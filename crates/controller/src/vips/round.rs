@@ -55,9 +55,13 @@ impl Steward {
         stir: &Stir,
         agents: &BTreeSet<String>,
     ) -> Outcome {
+        let withdrawn = Outcome {
+            failed: !self.withdraw_orphans(namespace, stir).await,
+            waits: false,
+        };
         let objects: Objects = self.vips.within(namespace).into_iter().collect();
         if objects.is_empty() && !self.cluster.is_asking(namespace) {
-            return Outcome::default();
+            return withdrawn;
         }
         let members = self.cluster.members(namespace);
         let herds = self.cluster.herds(namespace);
@@ -89,7 +93,7 @@ impl Steward {
             let left = self.tend(&id, &vip, sight).await;
             outcome(&id, left)
         });
-        made.and(removed).and(all(work).await)
+        withdrawn.and(made).and(removed).and(all(work).await)
     }
 
     /// Makes objects for addresses that are asked for and have none.

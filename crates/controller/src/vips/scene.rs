@@ -46,6 +46,7 @@ pub struct Scene {
     pub store: Store,
     pub metrics: Metrics,
     pub standing: watch::Sender<Standing>,
+    pub crd_changes: watch::Sender<u64>,
     stopper: Stopper,
 }
 
@@ -80,6 +81,7 @@ impl Scene {
         tokio::spawn(inbox.write(server.client(), "pod".into(), stop.clone()));
         let metrics = Metrics::default();
         let standing = watch::Sender::new(Standing::Leading);
+        let crd_changes = watch::Sender::new(0);
         let steward = Steward::new(Needs {
             client: server.client(),
             records: Records::new(server.client(), store.clone(), metrics.clone()),
@@ -89,12 +91,14 @@ impl Scene {
             events,
             metrics: metrics.clone(),
             standing: standing.subscribe(),
+            crd_changes: crd_changes.subscribe(),
         });
         let scene = Self {
             server,
             store,
             metrics,
             standing,
+            crd_changes,
             stopper,
         };
         scene.configure(CONFIG);
@@ -171,9 +175,13 @@ impl Scene {
 
     /// What the register says of an object.
     pub fn entry(&self, name: &str) -> Value {
-        let uid = text(&self.vip(name)["metadata"]["uid"]);
-        let register = self.server.object(REGISTERS, &register::name_for(&uid));
-        entry_of(register, &uid)
+        self.entry_of_uid(&text(&self.vip(name)["metadata"]["uid"]))
+    }
+
+    /// The same for an object that may be gone.
+    pub fn entry_of_uid(&self, uid: &str) -> Value {
+        let register = self.server.object(REGISTERS, &register::name_for(uid));
+        entry_of(register, uid)
     }
 
     pub async fn until(&self, condition: impl Fn(&Self) -> bool) {

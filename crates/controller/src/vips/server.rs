@@ -108,19 +108,22 @@ impl Server {
         self.known(ask(api.patch(&id.name, &params, &Patch::Merge(&patch))).await)
     }
 
-    /// Changes the status of an object that is as it was seen.
+    /// Changes the status of an object that is as it was seen. Returns the object as the API
+    /// server has stored it; [`Self::with_entry`] adds what its register says.
     pub async fn patch_status(
         &self,
         id: &VipId,
         seen: &VirtualIP,
-        status: Value,
+        status: &Value,
     ) -> Result<VirtualIP, Failure> {
         let patch = json!({
             "metadata": { "resourceVersion": seen.metadata.resource_version },
             "status": status,
         });
         let (api, params) = (self.vips(id), PatchParams::default());
-        self.known(ask(api.patch_status(&id.name, &params, &Patch::Merge(&patch))).await)
+        let answer = ask(api.patch_status(&id.name, &params, &Patch::Merge(&patch))).await?;
+        self.vips.written(&answer);
+        Ok(answer)
     }
 
     /// Gives an object that is as it was seen this entry: its first one, or another. Returns the
@@ -160,6 +163,16 @@ impl Server {
         self.registrar.change(uid, known, entry).await?;
         let now = self.vips.entry(id);
         Ok(Entry::applied(now.as_ref(), seen))
+    }
+
+    /// Replaces an entry whose object is gone.
+    pub async fn replace_orphan(
+        &self,
+        uid: &str,
+        entry: Entry,
+        next: Entry,
+    ) -> Result<(), Failure> {
+        self.registrar.change(uid, Some(entry), Some(next)).await
     }
 
     /// Takes an entry out whose object is gone.
@@ -211,8 +224,13 @@ impl Server {
     fn known(&self, answer: Result<VirtualIP, Failure>) -> Result<VirtualIP, Failure> {
         let object = answer?;
         self.vips.written(&object);
+        Ok(self.with_entry(&object))
+    }
+
+    /// An object with what its register says.
+    pub fn with_entry(&self, object: &VirtualIP) -> VirtualIP {
         let entry = self.vips.entry(&object.id());
-        Ok(Entry::applied(entry.as_ref(), &object))
+        Entry::applied(entry.as_ref(), object)
     }
 
     fn vips(&self, id: &VipId) -> Api<VirtualIP> {

@@ -126,16 +126,6 @@ pub fn patch(
     (patch != json!({})).then_some(patch)
 }
 
-/// The entry after which nobody can take the addresses any more; none if it says so already.
-pub fn withdrawn(vip: &VirtualIP) -> Option<Entry> {
-    let withdrawn = Entry {
-        addresses: Vec::new(),
-        successor: None,
-        ..Entry::of(vip)
-    };
-    (withdrawn != Entry::of(vip)).then_some(withdrawn)
-}
-
 /// An empty list is left out, as everybody does who writes the whole.
 fn list<T: serde::Serialize>(items: &[T]) -> Value {
     if items.is_empty() {

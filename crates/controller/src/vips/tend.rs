@@ -16,7 +16,7 @@ use floe_core::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 use tracing::info;
 
@@ -28,13 +28,11 @@ use super::{
     made,
     plan::{self, Mood, Wish},
     server::Failure,
-    status::{self, Accepted, Behind, Wanted},
+    status::{self, Accepted, Wanted},
     warrant::{self, Why},
 };
 use crate::{
     cluster::Member,
-    definitions,
-    installation::SCHEMA_OUTDATED,
     records::{Holding, WriteError},
 };
 
@@ -169,70 +167,6 @@ impl Steward {
         let released = self.let_go(id, &current, &grant).await?;
         let waits = plan.waits || candidates.waits || behind || is_held_elsewhere;
         Ok(if waits { Left::Later } else { released })
-    }
-
-    /// Writes what the status has to show. The agent that has changed who holds shows that
-    /// itself, so it is left to it for a while; whether something is left to it.
-    pub(super) async fn show(
-        &self,
-        id: &VipId,
-        current: VirtualIP,
-        wanted: &Wanted,
-        is_due: bool,
-    ) -> Result<(VirtualIP, bool), Failure> {
-        let Some(shown) = self.vips.shown(id) else {
-            return Ok((current, false));
-        };
-        let now = Timestamp::now();
-        let entry = self.vips.entry(id);
-        let is_behind = entry
-            .as_ref()
-            .is_some_and(|it| it.shown_on(&shown, now).is_some());
-        let behind = Behind {
-            entry: entry.as_ref(),
-            is_due: is_due || self.is_late(id, is_behind),
-        };
-        match status::patch(&shown, wanted, &behind, now) {
-            Some(patch) if self.is_held(id, &shown, &patch) => Ok((current, false)),
-            Some(patch) => {
-                let current = self.server.patch_status(id, &shown, patch.clone()).await?;
-                self.has_written(id, &patch);
-                Ok((current, false))
-            }
-            None => Ok((current, is_behind)),
-        }
-    }
-
-    /// Whether a patch would change nothing but what the API server does not keep.
-    fn is_held(&self, id: &VipId, shown: &VirtualIP, patch: &Value) -> bool {
-        let memory = self.memory();
-        let unkept = memory.unkept.get(id);
-        unkept.is_some_and(|it| {
-            it.held(&json!(shown.status), patch, Instant::now())
-                .is_some()
-        })
-    }
-
-    /// Takes in that a status was patched, and reports what the API server did not keep of it.
-    fn has_written(&self, id: &VipId, patch: &Value) {
-        let Some(got) = self.vips.shown(id) else {
-            return;
-        };
-        let mut memory = self.memory();
-        let unkept = memory.unkept.entry(id.clone()).or_default();
-        if !unkept.answered(patch, &json!(got.status), Instant::now()) {
-            return;
-        }
-        let fields = unkept.fields().iter();
-        let fields: Vec<String> = fields.map(|it| format!("status.{it}")).collect();
-        drop(memory);
-        let (crd, file) = ("virtualips.floe.dev", "deploy/crds/floe.yaml");
-        let message = definitions::lacks(crd, &fields, file);
-        let installation = self.metrics.installation();
-        // One Event and one line of the log are enough for a CRD.
-        if installation.report(SCHEMA_OUTDATED, crd, &message) {
-            self.teller.about(&got, SCHEMA_OUTDATED, "Write", message);
-        }
     }
 
     /// What it gets. While nothing at all is configured, what it has stays as it is:
@@ -385,8 +319,7 @@ impl Steward {
         self.server.patch(id, &vip, metadata).await
     }
 
-    /// Whether no move was planned lately: one that came to nothing is not planned again
-    /// at once.
+    /// Whether no move was planned lately. A move that failed is not planned again at once.
     fn is_calm(&self, id: &VipId) -> bool {
         let memory = self.memory();
         let planned = memory.planned.get(id);
@@ -412,17 +345,6 @@ impl Steward {
             *known = wish;
         }
         is_known && known.1.elapsed() < super::HOPE
-    }
-
-    /// Whether the status is behind for so long that its agent may never come to it.
-    fn is_late(&self, id: &VipId, is_behind: bool) -> bool {
-        let mut memory = self.memory();
-        if !is_behind {
-            memory.behind.remove(id);
-            return false;
-        }
-        let since = memory.behind.entry(id.clone());
-        since.or_insert_with(Instant::now).elapsed() >= super::BEHIND
     }
 
     fn planned(&self, id: &VipId) {
@@ -466,7 +388,7 @@ fn accepted(grant: &Grant, other: Option<Why>) -> Accepted {
         return Accepted {
             all: true,
             reason: "Granted",
-            message: format!("{count} of {count} addresses are granted"),
+            message: format!("granted {count} of {count} addresses"),
         };
     };
     let words: Vec<&str> = reasons.iter().map(|(_, words)| words.as_str()).collect();
@@ -474,5 +396,24 @@ fn accepted(grant: &Grant, other: Option<Why>) -> Accepted {
         all: false,
         reason,
         message: words.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_addresses_are_granted_is_told() {
+        let granted = |last: &[u8]| {
+            let ips = last.iter().map(|it| IpAddr::from([10, 0, 70, *it]));
+            let grant = Grant {
+                addresses: ips.collect(),
+                ..Grant::default()
+            };
+            accepted(&grant, None).message
+        };
+        assert_eq!(granted(&[1]), "granted 1 of 1 addresses");
+        assert_eq!(granted(&[1, 2]), "granted 2 of 2 addresses");
     }
 }

@@ -8,6 +8,7 @@ mod claims;
 mod ends;
 mod moves;
 mod nodes;
+mod old_crds;
 mod peers;
 mod registers;
 

@@ -1,6 +1,6 @@
 //! What can go wrong with a request.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use axum::{
     body::Body,
@@ -8,6 +8,9 @@ use axum::{
 };
 
 use super::State;
+
+/// What else happens on the server.
+pub type Act = Box<dyn FnOnce(&mut State) + Send>;
 
 /// What happens to a request.
 pub enum Fault {
@@ -22,12 +25,19 @@ pub enum Fault {
     /// It is done, but no answer ever comes.
     Swallow,
     /// Something else happens just before it is done.
-    Before(Box<dyn FnOnce(&mut State) + Send>),
+    Before(Act),
+    /// It is done, then something else happens, and watches report both before the answer comes.
+    After(Act),
 }
+
+/// How long an answer takes that watches overtake.
+pub(super) const LATE: Duration = Duration::from_millis(100);
 
 /// What comes back.
 pub(super) enum Reply {
     Answer(Response<Body>),
+    /// The same, after [`LATE`].
+    Late(Response<Body>),
     Broken,
     Never,
 }
@@ -45,7 +55,7 @@ impl Faults {
 
     pub fn always(&mut self, method: Method, path: &str, fault: Fault) {
         assert!(
-            !matches!(fault, Fault::Before(_)),
+            !matches!(fault, Fault::Before(_) | Fault::After(_)),
             "such a thing happens once"
         );
         self.always.push((method, path.into(), fault));
@@ -63,7 +73,7 @@ impl Faults {
             Fault::Hang => Fault::Hang,
             Fault::Lose => Fault::Lose,
             Fault::Swallow => Fault::Swallow,
-            Fault::Before(_) => return None,
+            Fault::Before(_) | Fault::After(_) => return None,
         })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use axum::http::HeaderValue;
-use floe_shell::mock::Server;
+use axum::http::{HeaderValue, Method};
+use floe_shell::mock::{Fault, Server};
 use floe_shell::stop::{self, Stopper};
 use k8s_openapi::ByteString;
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -11,7 +11,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use super::*;
 use crate::{
     cluster::{self, Feeds},
-    shared_key::Shared,
+    shared_key::{self, Shared},
     store::Store,
 };
 
@@ -74,8 +74,15 @@ fn are_refused(answers: &[(u16, String)], reason: &str) {
 async fn only_the_control_plane_may_call() {
     let setup = leader_for(of_control_plane("10.200.0.1", None));
     let strangers = answers(&setup, "10.244.1.5").await;
-    are_refused(&strangers, "CallerNotAllowed: 10.244.1.5 is no address of");
-    assert!(strangers[2].1.contains("--extender-allow-from"));
+    // An administrator finds the address and the setting in the Event of the pod.
+    let reason = "CallerNotAllowed: floe-controller does not accept calls from 10.244.1.5: ";
+    are_refused(&strangers, reason);
+    for part in [
+        "--extender-allow-from=control-plane,10.244.1.5",
+        "controller.extender.allowFrom",
+    ] {
+        assert!(strangers[2].1.contains(part), "{part}: {}", strangers[2].1);
+    }
     // A request of unknown origin is one of a stranger.
     let request = post_of("/v1/bind", binding("n1").to_string());
     let (_, answer) = text(&setup.router, request).await;
@@ -198,7 +205,10 @@ async fn networks_and_tokens_can_be_set() {
         );
     }
     sender.send_replace(proof::digest_of(b"another token of today"));
-    assert!(call("10.1.2.3", bearer).await.contains("CallerNotAllowed"));
+    let answer = call("10.1.2.3", bearer).await;
+    for part in ["CallerNotAllowed", "10.1.2.3", "--extender-token-file"] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
 }
 
 /// A leader that listens on the loopback interface, from where no scheduler calls it.
@@ -230,11 +240,12 @@ async fn the_leader_accepts_what_another_replica_has_accepted() {
     let leader = leader_for(of_control_plane("10.200.0.1", key(1)));
     let listening = Listening::start(&leader).await;
     let url = format!("http://{}", listening.addr);
-    let follower = |key: Shared| {
-        let callers = of_control_plane("10.200.0.1", key.clone());
-        let way = Forwarder::new(None, watch::channel(key).1);
+    let following = |key: watch::Receiver<Shared>| {
+        let callers = of_control_plane("10.200.0.1", None);
+        let way = Forwarder::new(None, key);
         setup_for(callers, Clerk::new(), follower_of(Some(&url)), way)
     };
+    let follower = |key: Shared| following(watch::channel(key).1);
     // The key is the same everywhere.
     let good = follower(key(1));
     for (status, answer) in answers(&good, "10.200.0.1").await {
@@ -248,15 +259,77 @@ async fn the_leader_accepts_what_another_replica_has_accepted() {
         let refused = answers(&stranger, "10.200.0.1").await;
         are_refused(&refused, "CallerNotAllowed: the replica at 127.0.0.1");
     }
+    // A replica signs from the moment it knows the key.
+    let (sender, late) = watch::channel(None);
+    let follower = following(late);
+    let refused = answers(&follower, "10.200.0.1").await;
+    are_refused(&refused, "CallerNotAllowed: the replica at 127.0.0.1");
+    sender.send_replace(key(1));
+    for (status, answer) in answers(&follower, "10.200.0.1").await {
+        assert_eq!(status, 200, "{answer}");
+    }
+    assert_eq!(leader.clerk.asked().len(), 8);
     // The header alone proves nothing.
     let mut request = from("10.244.1.5", post_of("/v1/bind", binding("n1").to_string()));
     let yes = HeaderValue::from_static("true");
     request.headers_mut().insert(FORWARDED, yes);
     let (_, answer) = text(&leader.router, request).await;
     assert!(answer.contains("CallerNotAllowed"), "{answer}");
-    assert_eq!(leader.clerk.asked().len(), 4);
+    assert_eq!(leader.clerk.asked().len(), 8);
     listening.stopper.stop();
     listening.task.await.unwrap();
+}
+
+/// A follower whose replica may not create the Secret with the key, which does not exist.
+#[tokio::test(start_paused = true)]
+async fn a_replica_without_a_key_reports_it_and_signs_as_soon_as_the_key_exists() {
+    const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
+    let (server, metrics) = (Server::default(), Metrics::default());
+    let refused = Fault::Refuse(403);
+    server.always(Method::POST, "/secrets", refused);
+    let (sender, mut key) = watch::channel(None);
+    let (_stopper, stop) = stop::channel();
+    let place = crate::extender::callers::peers("kube-system".into());
+    let installation = metrics.installation().clone();
+    let keeping = shared_key::keep(server.client(), place, sender, installation, stop);
+    tokio::spawn(keeping);
+    let problems = || metrics.installation().problems();
+    server.until(|_| !problems().is_empty()).await;
+    let [problem] = &problems()[..] else {
+        panic!("{:?}", problems())
+    };
+    assert_eq!(problem.reason, "PeersSecretWriteFailed");
+    assert_eq!(problem.subject, "secrets kube-system/floe-extender-peers");
+    for part in ["unsigned", "CallerNotAllowed", "deploy/controller.yaml"] {
+        assert!(
+            problem.message.contains(part),
+            "{part}: {}",
+            problem.message
+        );
+    }
+    // Another cause takes the place of the first.
+    server.put(
+        SECRETS,
+        json!({ "metadata": { "name": "floe-extender-peers" } }),
+    );
+    server
+        .until(|_| problems()[0].reason == "PeersSecretForeign")
+        .await;
+    assert_eq!(problems().len(), 1);
+
+    let secret = json!({
+        "metadata": { "name": "floe-extender-peers" },
+        "data": { "key": ByteString(vec![1; 32]) },
+    });
+    server.put(SECRETS, secret);
+    key.wait_for(Option::is_some).await.unwrap();
+    server.until(|_| problems().is_empty()).await;
+
+    // A key that is in force is no problem while the API server is away.
+    server.state().down = true;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert!(key.borrow().is_some());
+    assert_eq!(problems(), []);
 }
 
 #[tokio::test]

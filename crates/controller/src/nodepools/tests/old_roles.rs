@@ -88,3 +88,30 @@ async fn nothing_is_bought_that_could_not_be_entered() {
     pass(90).await;
     scene.until(|it| it.cloud.count("buy") == 1).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_review_without_an_answer_grants_nothing() {
+    let mut scene = two_nodes();
+    flipops_roles(&scene);
+    scene.server.put(POOLS, pool("p"));
+    scene.start();
+    let blocked = |it: &Scene| {
+        it.figures()
+            .contains("subject=\"get namespaces kube-system\"")
+    };
+    scene.until(blocked).await;
+    let reviews = "selfsubjectaccessreviews";
+    let fault = ServerFault::Refuse(500);
+    scene.server.always(Method::POST, reviews, fault);
+    pass(180).await;
+    assert!(blocked(&scene), "{}", scene.figures());
+
+    // The roles are applied, and reviews are answered again.
+    scene.server.heal();
+    scene.server.state().denied.clear();
+    pass(90).await;
+    scene
+        .until(|it| !it.figures().contains("PermissionMissing"))
+        .await;
+    scene.until(|it| it.ip("p", A) == "active n2").await;
+}

@@ -37,6 +37,7 @@ use crate::{
     waiting::HeldUp,
 };
 
+mod missing;
 mod shared;
 
 /// What is to be explained.
@@ -114,9 +115,13 @@ async fn of_ip(rest: &Rest, ip: IpAddr) -> Explanation {
         None => None,
     };
     let node = node_with(rest, ip);
+    let lacks = match &sight {
+        Sight::Pod(pod) => missing::of_pod(rest, pod).await,
+        Sight::Nobody | Sight::Unreadable(_) => Vec::new(),
+    };
     // The record may be another one by now; then this is about that one, and what was
     // found of pod and workload is about the holder that both have, or of no use.
-    let (account, record) = rest.store.read(|books| {
+    let (account, record, lacks) = rest.store.read(|books| {
         let ledger = books.ledger();
         let now = ledger.record(ip);
         let same = now.map(|it| &it.key) == record.as_ref().map(|it| &it.key);
@@ -131,7 +136,8 @@ async fn of_ip(rest: &Rest, ip: IpAddr) -> Explanation {
             unreadable,
             node: node.as_deref(),
         };
-        (Account::of(ledger, ip, &facts), now.cloned())
+        let lacks = lacks.into_iter().find(|it| same && it.ip == ip);
+        (Account::of(ledger, ip, &facts), now.cloned(), lacks)
     });
     let item = rest.directory.get(ip).unwrap_or(Item::Free(ip));
     let mut address = view::one(rest, &item);
@@ -141,11 +147,19 @@ async fn of_ip(rest: &Rest, ip: IpAddr) -> Explanation {
             address.state = IpState::NotForPods;
         }
     }
+    let mut summary = account.sentences();
+    let mut reason = account.why.reason();
+    if let Some(lacks) = lacks {
+        // After who has it and since when.
+        let place = 1 + usize::from(account.since.is_some());
+        summary.insert(place, lacks.sentence());
+        reason = lacks.finding.reason();
+    }
     Explanation {
-        summary: account.sentences(),
+        summary,
         ip: Some(IpExplanation {
             address,
-            reason: account.why.reason().to_owned(),
+            reason: reason.to_owned(),
             released_by: account.end.as_ref().map(ToString::to_string),
             shared: None,
             refused_to: Vec::new(),
@@ -223,12 +237,19 @@ async fn of_pod(rest: &Rest, pod: Arc<Pod>) -> Explanation {
         records.cloned().collect()
     });
     let own = |record: &&Record| record.uid == pod.uid && !record.uid.is_empty();
+    let mut lacking = missing::of_pod(rest, &pod).await;
+    // What an agent reports may be a minute old: the record still has to give it to the pod.
+    lacking.retain(|it| records.iter().any(|record| record.ip == it.ip));
+    let is_lacking = |ip: IpAddr| lacking.iter().any(|it| it.ip == ip);
     let has: Vec<String> = records
         .iter()
         .filter(own)
+        .filter(|it| !is_lacking(it.ip))
         .map(|it| it.ip.to_string())
         .collect();
-    let waiting = records.iter().filter(|it| it.is_idle() && !it.reserved);
+    let waiting = records
+        .iter()
+        .filter(|it| it.is_idle() && !it.reserved && !is_lacking(it.ip));
     let waiting: Vec<String> = waiting.map(|it| it.ip.to_string()).collect();
     let items: Vec<Item> = records
         .iter()
@@ -249,23 +270,13 @@ async fn of_pod(rest: &Rest, pod: Arc<Pod>) -> Explanation {
     let mut summary = Vec::new();
     if !has.is_empty() {
         summary.push(format!("{named} has {}.", has.join(", ")));
-    } else if !pod.wants_address {
-        summary.push(format!(
-            "{named} asks for no address: none of its regular containers requests {}.",
-            floe_core::ipam::names::RESOURCE
-        ));
-    } else if pod.phase == Phase::Finished {
-        summary.push(format!("{named} is over and has no address any more."));
-    } else if let Some(node) = &pod.node {
-        let message = format!("bound to node {node}, and no record names it");
-        summary.push(format!("{named} has no address: {message}."));
-        explained.refusal = Some(refusal(missed::REASON, message));
-    } else {
-        decide(rest, &pod, &named, &mut explained, &mut summary).await;
-        if let Some(HeldUp { reason, message }) = rest.waiting.why_held_up(&pod.uid) {
-            summary.push(format!("Its rolling update waits: {message}."));
-            explained.rollout = Some(refusal(reason, message));
-        }
+    }
+    for it in &lacking {
+        summary.push(format!("{named} lacks {}: {}.", it.ip, it.finding));
+        explained.refusal = Some(refusal(it.finding.reason(), it.finding.to_string()));
+    }
+    if has.is_empty() && lacking.is_empty() {
+        without_address(rest, &pod, &named, &mut explained, &mut summary).await;
     }
     if has.is_empty() && !waiting.is_empty() {
         let (addresses, wait) = (
@@ -278,6 +289,34 @@ async fn of_pod(rest: &Rest, pod: Arc<Pod>) -> Explanation {
         summary,
         ip: None,
         pod: Some(explained),
+    }
+}
+
+/// Why a pod has no address.
+async fn without_address(
+    rest: &Rest,
+    pod: &Arc<Pod>,
+    named: &str,
+    explained: &mut PodExplanation,
+    summary: &mut Vec<String>,
+) {
+    if !pod.wants_address {
+        summary.push(format!(
+            "{named} asks for no address: none of its regular containers requests {}.",
+            floe_core::ipam::names::RESOURCE
+        ));
+    } else if pod.phase == Phase::Finished {
+        summary.push(format!("{named} is over and has no address any more."));
+    } else if let Some(node) = &pod.node {
+        let message = format!("bound to node {node}, and no record names it");
+        summary.push(format!("{named} has no address: {message}."));
+        explained.refusal = Some(refusal(missed::REASON, message));
+    } else {
+        decide(rest, pod, named, explained, summary).await;
+        if let Some(HeldUp { reason, message }) = rest.waiting.why_held_up(&pod.uid) {
+            summary.push(format!("Its rolling update waits: {message}."));
+            explained.rollout = Some(refusal(reason, message));
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::leader::Standing;
 
 /// An object with a holder, of which somebody has asked the deletion.
 async fn deleting(scene: &Scene, term: i64) {
@@ -153,6 +154,46 @@ async fn an_object_that_is_made_anew_gets_nothing_that_its_predecessors_holder_m
         .until(|it| it.accepted("shop", "web") == "True Granted")
         .await;
     assert_eq!(scene.entry("web")["holder"], json!(null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_of_an_object_that_is_gone_are_withdrawn_and_its_holder_is_kept() {
+    for is_remade in [true, false] {
+        let scene = scene(|_| ()).await;
+        scene.until(|it| it.candidates("web") == ["a"]).await;
+        scene.set_status("web", |status| status["holder"] = holding("a", "n1", 4));
+        let uid = scene.vip("web")["metadata"]["uid"].clone();
+        let uid = uid.as_str().unwrap();
+        assert_eq!(scene.entry_of_uid(uid)["addresses"], json!([IP]));
+        if is_remade {
+            remade(&scene).await;
+        } else {
+            scene.server.delete(VIPS, "web");
+        }
+        scene
+            .until(|it| it.entry_of_uid(uid)["addresses"].is_null())
+            .await;
+        assert_eq!(scene.entry_of_uid(uid)["holder"]["node"], "n1");
+        assert_eq!(scene.key(IP), "vip__shop_web_", "its node may still answer");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_of_an_object_that_went_while_no_process_led_are_withdrawn() {
+    let scene = scene(|_| ()).await;
+    scene.until(|it| it.candidates("web") == ["a"]).await;
+    scene.set_status("web", |status| status["holder"] = holding("a", "n1", 4));
+    let uid = scene.vip("web")["metadata"]["uid"].clone();
+    let uid = uid.as_str().unwrap();
+    scene.standing.send_replace(Standing::Unknown);
+    pass(1).await;
+    // The last one of its namespace.
+    scene.server.delete(VIPS, "web");
+    pass(10).await;
+    assert_eq!(scene.entry_of_uid(uid)["addresses"], json!([IP]));
+    scene.standing.send_replace(Standing::Leading);
+    pass(5).await;
+    assert_eq!(scene.entry_of_uid(uid)["addresses"], json!(null));
 }
 
 #[tokio::test(start_paused = true)]

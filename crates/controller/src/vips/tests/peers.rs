@@ -7,7 +7,7 @@ use floe_shell::{
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep};
 
-use crate::{shared_key, vips::peers};
+use crate::{installation::Installation, shared_key, vips::peers};
 
 const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
 
@@ -21,6 +21,7 @@ fn keep(server: &Server, stop: Stop) -> impl Future<Output = ()> + use<> {
         server.client(),
         peers::place(),
         watch::Sender::default(),
+        Installation::default(),
         stop,
     )
 }

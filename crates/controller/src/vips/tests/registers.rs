@@ -201,34 +201,3 @@ async fn while_a_register_makes_no_sense_nothing_is_done_about_shared_addresses(
         .until(|it| it.accepted("shop", "web") == "True Granted")
         .await;
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_status_field_that_an_old_crd_lacks_is_not_written_again_and_again() {
-    let scene = Scene::start(|server| {
-        let mut schema = json!(floe_api::crds::own()[1].spec.versions[0].schema);
-        let schema = &mut schema["openAPIV3Schema"];
-        let status = &mut schema["properties"]["status"]["properties"];
-        assert!(status.as_object_mut().unwrap().remove("summary").is_some());
-        let schema = (VIPS.to_owned(), schema.clone());
-        server.state().schemas.extend([schema]);
-        server.put(PODS, pod("a", "n1", "True"));
-        server.put(VIPS, vip("web", &web()));
-    })
-    .await;
-    scene.until(|it| it.candidates("web") == ["a"]).await;
-    assert!(scene.vip("web")["status"]["summary"].is_null());
-    let told = |it: &Scene| {
-        it.events()
-            .iter()
-            .any(|event| event.contains("SchemaOutdated"))
-    };
-    scene.until(told).await;
-    pass(5).await;
-    let writes = || scene.server.count(&Method::PATCH, "virtualips/web/status");
-    let before = writes();
-    pass(300).await;
-    assert_eq!(writes(), before, "an idle object is written to");
-    // What the CRD has is still kept current.
-    scene.server.put(PODS, pod("b", "n2", "True"));
-    scene.until(|it| it.candidates("web") == ["a", "b"]).await;
-}

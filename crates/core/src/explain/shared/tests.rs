@@ -17,7 +17,7 @@ const B: Place<'_> = Place {
 const GRANTED: Told<'_> = Told {
     status: "True",
     reason: "Granted",
-    message: "1 of 1 addresses are granted",
+    message: "granted 1 of 1 addresses",
 };
 const TAKEN: Told<'_> = Told {
     status: "False",

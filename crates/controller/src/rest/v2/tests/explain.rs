@@ -261,3 +261,43 @@ async fn gateways_and_nodes_are_not_called_free() {
         assert_eq!(body["summary"][0], told);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_its_pod_lacks_is_named_with_the_reason_of_check() {
+    const NODES: &str = "/apis/floe.dev/v1alpha1/nodenetworks";
+    let scene = world().await;
+    let api = Api::of(&scene);
+    let report = |pod: &str| {
+        let missing = json!([{ "ip": "10.0.70.2", "pod": pod, "since": "2026-01-01T00:00:00Z" }]);
+        json!({ "metadata": { "name": "n1" }, "status": { "missing": missing } })
+    };
+    scene.server.put(NODES, report("ns/a-0"));
+    let why = "its record gives it 10.0.70.2, but the agent of node n1 does not find it in the pod";
+    let body = explain(&api, "pod=ns/a-0").await;
+    let told = format!("Pod ns/a-0 lacks 10.0.70.2: {why}.");
+    assert_eq!(body["summary"], json!([told]));
+    let refusal = json!({ "reason": "AddressMissing", "message": why });
+    assert_eq!(body["pod"]["refusal"], refusal);
+    let body = explain(&api, "ip=10.0.70.2").await;
+    assert_eq!(body["ip"]["reason"], "AddressMissing");
+    let told = format!("The pod lacks it: {why}.");
+    let end = "fewer replicas of StatefulSet ns/a or its end, once its pod is gone";
+    let whole = [
+        "It is held by pod ns/a-0.",
+        "So since 2026-01-01T00:00:00Z.",
+        &told,
+        &format!("What would release it: {end}."),
+    ];
+    assert_eq!(body["summary"], json!(whole));
+
+    // Neither another pod's report nor one that cannot be read says anything about this pod.
+    scene.server.put(NODES, report("ns/a-7"));
+    let body = explain(&api, "pod=ns/a-0").await;
+    assert_eq!(body["summary"], json!(["Pod ns/a-0 has 10.0.70.2."]));
+    scene.server.put(NODES, report("ns/a-0"));
+    scene
+        .server
+        .always(Method::GET, "nodenetworks", Fault::Refuse(403));
+    let body = explain(&api, "ip=10.0.70.2").await;
+    assert_eq!(body["ip"]["reason"], "PodHolds");
+}

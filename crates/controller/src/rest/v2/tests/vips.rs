@@ -43,7 +43,7 @@ fn put(server: &Server) {
         "lastMove": {
             "at": "2026-01-02T00:00:00Z", "reason": "PodNotReady", "from": "b", "to": "a",
         },
-        "conditions": [condition("True", "Granted", "1 of 1 addresses are granted")],
+        "conditions": [condition("True", "Granted", "granted 1 of 1 addresses")],
     });
     let spec = json!({ "addresses": ["10.0.70.7"] });
     let web = vip("shop", "web", &spec, &held);
@@ -51,7 +51,7 @@ fn put(server: &Server) {
     server.put(VIPS, web);
     let idle = json!({
         "addresses": ["10.0.70.8"],
-        "conditions": [condition("True", "Granted", "1 of 1 addresses are granted")],
+        "conditions": [condition("True", "Granted", "granted 1 of 1 addresses")],
     });
     let mut object = vip(
         "shop",
@@ -106,7 +106,7 @@ async fn one_is_shown_with_holder_candidates_and_last_move() {
         },
         "conditions": [{
             "type": "Accepted", "status": "True", "reason": "Granted",
-            "message": "1 of 1 addresses are granted", "since": "2026-01-01T00:00:00Z",
+            "message": "granted 1 of 1 addresses", "since": "2026-01-01T00:00:00Z",
         }],
     });
     assert_eq!((status, body), (200, wanted));
