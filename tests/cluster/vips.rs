@@ -10,6 +10,7 @@ mod connections;
 mod egress;
 mod failover;
 mod fence;
+mod forwarding;
 pub mod ground;
 mod judge;
 mod pools;

@@ -14,6 +14,7 @@ use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::wait;
 use floe_testbed::floe::agent;
 use floe_testbed::host::HostRef;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -45,12 +46,11 @@ fn object(name: &str, addresses: &[&str]) -> Value {
     })
 }
 
-/// How often an attack is repeated: a few times, or as often as `FLOE_ROUNDS` says.
-fn rounds() -> Result<usize> {
-    const USUAL: usize = 3;
+/// How often an attack is repeated: as often as usual, or as `FLOE_ROUNDS` says.
+fn rounds(usual: usize) -> Result<usize> {
     match std::env::var("FLOE_ROUNDS") {
         Ok(rounds) => Ok(rounds.parse()?),
-        Err(_) => Ok(USUAL),
+        Err(_) => Ok(usual),
     }
 }
 
@@ -61,7 +61,7 @@ async fn a_previous_holder_answers_nothing_when_its_agent_goes_on() -> Result<()
     let cluster = alone().await?;
     let namespace = TestNamespace::create(&cluster, "goes-on").await?;
     let mut held = three(&namespace, IP).await?;
-    for round in 1..=rounds()? {
+    for round in 1..=rounds(3)? {
         let wire = Wire::begin(&namespace, IP).await?;
         let node = holder(&held)?.node;
         wire.is_answered(ANSWERS, LIMIT).await?;
@@ -86,7 +86,7 @@ async fn a_renewal_that_comes_late_revives_no_previous_holder() -> Result<()> {
     webs(&namespace, &json!({})).await?;
     namespace.apply(&object("late", &IPS).to_string())?;
     let mut held = served(&namespace, "late", |_| true).await?;
-    for round in 1..=rounds()? {
+    for round in 1..=rounds(3)? {
         let outcome = renew_late(&namespace, &held, &IPS).await;
         held = outcome.with_context(|| format!("round {round}"))?;
     }
@@ -103,7 +103,7 @@ async fn a_late_renewal_revives_no_pod_that_had_addresses_of_both_families() -> 
     namespace.apply(&object("late", &IPS).to_string())?;
     let mut held = served(&namespace, "late", |_| true).await?;
     ensure!(holder(&held)?.mode == "direct", "the pods bypass the host");
-    for round in 1..=rounds()? {
+    for round in 1..=rounds(3)? {
         let outcome = renew_late(&namespace, &held, &IPS).await;
         held = outcome.with_context(|| format!("round {round}"))?;
     }
@@ -374,24 +374,36 @@ async fn flows_that_go_on_while_the_only_pod_is_replaced_reach_the_next_one() ->
     let cluster = alone().await?;
     let namespace = TestNamespace::create(&cluster, "lonely").await?;
     namespace.apply(&lonely(IP).to_string())?;
-    let first = served(&namespace, IP, |_| true).await?;
-    let old = holder(&first)?;
+    let mut held = served(&namespace, IP, |_| true).await?;
     let outside = cluster.outside().await?;
     let flows = Flows::start(&outside, IP.parse()?)?;
     flows.are_answered().await?;
+    for round in 1..=rounds(1)? {
+        let outcome = interrupt(&namespace, &held, &flows).await;
+        held = outcome.with_context(|| format!("round {round}"))?;
+    }
+    Ok(())
+}
 
+/// Replaces the only pod, and then stops the only agent that can serve it: each time the flows
+/// miss answers, and are answered again.
+async fn interrupt(
+    namespace: &TestNamespace<'_>,
+    held: &VirtualIP,
+    flows: &Flows,
+) -> Result<VirtualIP> {
+    let (cluster, old) = (namespace.cluster(), holder(held)?);
     namespace.kubectl(&["delete", "pod", &old.pod, "--wait=false"])?;
     flows.are_missed().await?;
-    served(&namespace, IP, |vip| {
-        status(vip).holder.is_some_and(|it| it.uid != old.uid)
-    })
-    .await?;
+    let is_next = |vip: &VirtualIP| status(vip).holder.is_some_and(|it| it.uid != old.uid);
+    let next = served(namespace, &held.name_any(), is_next).await?;
     flows.are_answered().await?;
 
-    // The agent of the only node that can serve it stands still until the kernel is silent.
-    let frozen = Frozen::new(agent_process(&cluster, &old.node).await?)?;
+    // It stands still until the kernel is silent.
+    let frozen = Frozen::new(agent_process(cluster, &old.node).await?)?;
     flows.are_missed().await?;
     drop(frozen);
-    agent::wait_until_ready(&cluster)?;
-    flows.are_answered().await
+    agent::wait_until_ready(cluster)?;
+    flows.are_answered().await?;
+    Ok(next)
 }

@@ -244,7 +244,9 @@ pub async fn moved(
     let after = match after {
         Ok(after) => after,
         Err(why) => {
-            let told = namespace.kubectl(&["events", "--for", &format!("vip/{name}")])?;
+            let about = format!("virtualips.floe.dev/{name}");
+            let told = namespace.kubectl(&["events", "--for", &about]);
+            let told = told.unwrap_or_else(|error| format!("{error:#}"));
             return Err(why.context(format!("it did not move; what was told:\n{told}")));
         }
     };

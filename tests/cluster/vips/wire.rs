@@ -41,8 +41,9 @@ const AGAIN: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A look at the wire under way. All the time the outside host asks where the addresses are,
-/// and sends echo requests for them to every node, not only to where ARP points: a client
-/// with an old neighbour entry reaches the previous holder.
+/// and sends echo requests for them to every node, and to every pod that may have them itself,
+/// not only to where ARP points: a client with an old neighbour entry reaches the previous
+/// holder.
 pub struct Wire {
     registers: Api<VirtualIPRegister>,
     subjects: Vec<Subject>,
@@ -58,6 +59,8 @@ struct Subject {
     ip: IpAddr,
     object: Object,
     holdings: Holdings,
+    /// The hardware addresses of pods that may have it themselves.
+    pods: Vec<[u8; 6]>,
 }
 
 /// An object, by its uid, and the register that says who has it: its status shows that only
@@ -90,12 +93,14 @@ impl Wire {
         let (mut subjects, mut looks) = (Vec::new(), Vec::new());
         for (name, ips) in objects {
             let holdings = Holdings::default();
-            let uid = vips.get(name).await?.uid().context("it has a uid")?;
+            let vip = vips.get(name).await?;
+            let uid = vip.uid().context("it has a uid")?;
+            let own = direct_pods(&vip)?;
             let object = Object {
                 register: name_for(&uid),
                 uid,
             };
-            let first = registers.get(&object.register).await?;
+            let first = object.read(&registers).await?;
             object.note(&first, &holdings)?;
             let version = first.resource_version();
             let (all, it, learnt) = (registers.clone(), object.clone(), Arc::clone(&holdings));
@@ -105,13 +110,14 @@ impl Wire {
                     ip: ip.parse()?,
                     object: object.clone(),
                     holdings: Arc::clone(&holdings),
+                    pods: own.clone(),
                 });
             }
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let ips = subjects.iter().map(|it| it.ip).collect();
+        let targets = subjects.iter().map(|it| (it.ip, it.seats())).collect();
         let outside = cluster.outside().await?;
-        let asks = ask(&outside, ips, Arc::clone(&stop))?;
+        let asks = ask(&outside, targets, Arc::clone(&stop))?;
         Ok(Self {
             registers,
             subjects,
@@ -185,7 +191,7 @@ impl Wire {
             let what = format!("all holders of {} are learnt", subject.ip);
             let object = &subject.object;
             wait::until(&what, LIMIT, async || {
-                let now = object.place(&self.registers.get(&object.register).await?)?;
+                let now = object.place(&object.read(&self.registers).await?)?;
                 let learnt = lock(&subject.holdings).last().cloned();
                 Ok(learnt.is_some_and(|it| it.mac == now).then_some(()))
             })
@@ -224,6 +230,12 @@ impl Wire {
 }
 
 impl Subject {
+    /// Where echo requests go.
+    fn seats(&self) -> Vec<[u8; 6]> {
+        let nodes = (1..=3).map(|node| hardware_address(&Seat::Node(node).mac()));
+        nodes.chain(self.pods.iter().copied()).collect()
+    }
+
     fn heard(&self, lines: &[String]) -> Vec<Sighting> {
         let ip = self.ip.to_string();
         let told = |line: &String| sighting(line, &ip);
@@ -239,6 +251,12 @@ pub fn mac_of(node: &str) -> Result<String> {
 }
 
 impl Object {
+    /// Its register, which may not exist before the object has an entry.
+    async fn read(&self, registers: &Api<VirtualIPRegister>) -> Result<VirtualIPRegister> {
+        let register = registers.get_opt(&self.register).await?;
+        Ok(register.unwrap_or_default())
+    }
+
     /// Where it is on the wire.
     fn place(&self, register: &VirtualIPRegister) -> Result<Option<String>> {
         let entry = register.entries.get(&self.uid);
@@ -270,6 +288,15 @@ fn speaker(holder: &Holding) -> Result<String> {
     let own = holder.addresses.iter().find(|ip| ip.is_ipv4());
     let own = own.with_context(|| format!("{} has no address of IPv4", holder.pod))?;
     hardware(&own.to_string())
+}
+
+/// The hardware addresses of candidates that would have the addresses themselves.
+fn direct_pods(vip: &VirtualIP) -> Result<Vec<[u8; 6]>> {
+    let candidates = vip.status.iter().flat_map(|it| &it.candidates);
+    let direct = candidates.filter(|it| it.mode == "direct");
+    let own = direct.filter_map(|it| it.addresses.iter().find(|ip| ip.is_ipv4()));
+    own.map(|ip| Ok(hardware_address(&hardware(&ip.to_string())?)))
+        .collect()
 }
 
 /// Follows the register of an object for ever, and notes each holder.
@@ -327,10 +354,11 @@ fn is_too_old(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(kube::Error::Api(it)) if it.code == 410)
 }
 
-/// Asks from a host all the time where addresses are.
+/// Asks from a host all the time where addresses are, and sends echo requests for each to the
+/// hardware addresses beside it.
 fn ask(
     from: &HostRef,
-    ips: Vec<IpAddr>,
+    targets: Vec<(IpAddr, Vec<[u8; 6]>)>,
     stop: Arc<AtomicBool>,
 ) -> Result<JoinHandle<io::Result<()>>> {
     let network = from.network()?;
@@ -341,9 +369,10 @@ fn ask(
             let mut number = 0_u16;
             while !stop.load(Ordering::Relaxed) {
                 number = number.wrapping_add(1);
-                for ip in &ips {
-                    for node in 1..=3 {
-                        packets.send(&echo_request(own, Seat::Node(node), *ip, number))?;
+                for (ip, seats) in &targets {
+                    // Each of them sees connections of its own.
+                    for (id, seat) in (0x4600..).zip(seats) {
+                        packets.send(&echo_request(own, *seat, *ip, (id, number)))?;
                     }
                     let question = match ip {
                         IpAddr::V4(ip) => arp::request(own, Seat::Outside.ipv4(), *ip).to_vec(),
@@ -358,15 +387,10 @@ fn ask(
     }))
 }
 
-/// An echo request from the outside host to an address, in a frame for a node.
-fn echo_request(own: Mac, node: Seat, to: IpAddr, number: u16) -> Vec<u8> {
+/// An echo request from the outside host to an address, in a frame for a hardware address.
+fn echo_request(own: Mac, seat: [u8; 6], to: IpAddr, (id, number): (u16, u16)) -> Vec<u8> {
     const HOPS: u8 = 64;
-    let Seat::Node(id) = node else {
-        panic!("{} is no node", node.name());
-    };
-    // Each node sees connections of its own.
-    let (id, node) = (0x4600 + u16::from(id), hardware_address(&node.mac()));
-    let frame = PacketBuilder::ethernet2(own.0, node);
+    let frame = PacketBuilder::ethernet2(own.0, seat);
     let mut bytes = Vec::new();
     let written = match to {
         IpAddr::V4(to) => frame
