@@ -52,6 +52,10 @@ use crate::{
 /// How long an earlier process may take to end.
 const PARTING: Duration = Duration::from_secs(3);
 
+/// How long a plugin may take to configure an address again. The runtime waits for it when the
+/// pod is deleted meanwhile.
+const RESTORE: Duration = Duration::from_secs(30);
+
 /// Why the agent ended although nobody has asked it to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -282,6 +286,10 @@ fn measure(tasks: &mut Tasks, addr: Option<SocketAddr>) -> Metrics {
 
 /// How an address is configured again that was taken off, in the turn of its container.
 fn restorer(attacher: Attacher) -> Restore {
+    let attacher = Attacher {
+        runner: attacher.runner.within(RESTORE),
+        ..attacher
+    };
     Arc::new(move |container: String, ip: IpAddr| {
         let attacher = attacher.clone();
         let work = async move {

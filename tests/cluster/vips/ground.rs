@@ -2,6 +2,7 @@
 //! node, and ranges of both families set aside on the segment that the nodes share with
 //! the host outside. Each test has addresses of its own.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
@@ -137,6 +138,8 @@ pub fn web(name: &str, node: &str, annotations: &Value) -> Value {
                 "readinessProbe": {
                     "exec": { "command": ["test", "!", "-e", "/tmp/unready"] },
                     "periodSeconds": 1, "failureThreshold": 1,
+                    // A busy machine makes nobody unready.
+                    "timeoutSeconds": 5,
                 },
             }],
         },
@@ -342,7 +345,10 @@ pub async fn move_to_node(
 pub fn pings(from: &floe_testbed::host::HostRef, ip: IpAddr, count: usize) -> Result<usize> {
     let said = from.network_script(&format!("ping -n -i 0.2 -c {count} -W 5 {ip} || true"))?;
     let answers = format!("bytes from {ip}:");
-    Ok(said.lines().filter(|line| line.contains(&answers)).count())
+    let answers = said.lines().filter(|line| line.contains(&answers));
+    // A duplicate makes up for none that is missing.
+    let numbers = answers.filter_map(|line| line.split("icmp_seq=").nth(1)?.split(' ').next());
+    Ok(numbers.collect::<BTreeSet<_>>().len())
 }
 
 fn words(vip: &VirtualIP) -> String {

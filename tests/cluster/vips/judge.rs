@@ -6,6 +6,9 @@ use std::time::Duration;
 /// How long after it was written a holding is learnt at the latest.
 const LEARNT_WITHIN: Duration = Duration::from_secs(1);
 
+/// How long a successor that was passed over may answer what reaches it: until its deadline.
+const PASSED_OVER: Duration = Duration::from_secs(3);
+
 /// Somebody said on the wire that an address is at this hardware address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
@@ -62,7 +65,8 @@ pub fn judge(heard: &[Sighting], holdings: &[Learnt]) -> Result<(), Breach> {
 ///
 /// From the moment in which a holding is learnt, no earlier holder may answer. A successor
 /// answers what reaches it from the moment in which the holder names it: the holder sends
-/// its last packets there. Both may be heard a moment before they are learnt.
+/// its last packets there. One that is passed over has until its deadline to learn of that.
+/// Both may be heard a moment before they are learnt.
 pub fn judge_answers(answers: &[Sighting], holdings: &[Learnt]) -> Result<(), Breach> {
     let mut reached = 0;
     for answer in answers {
@@ -70,7 +74,7 @@ pub fn judge_answers(answers: &[Sighting], holdings: &[Learnt]) -> Result<(), Br
         let known = known.unwrap_or_default().max(reached);
         let mac = Some(&answer.mac);
         let its = |it: &Learnt| it.mac.as_ref() == mac || it.successor.as_ref() == mac;
-        if holdings.get(known).is_some_and(its) {
+        if holdings.get(known).is_some_and(its) || was_passed_over(&holdings[..=known], answer) {
             continue;
         }
         let next = holdings.get(known + 1);
@@ -87,6 +91,18 @@ pub fn judge_answers(answers: &[Sighting], holdings: &[Learnt]) -> Result<(), Br
         }
     }
     Ok(())
+}
+
+/// Whether somebody answers who was to be the next holder until shortly before, and was not the
+/// holder since then.
+fn was_passed_over(holdings: &[Learnt], answer: &Sighting) -> bool {
+    let mac = Some(&answer.mac);
+    let Some(last) = holdings.iter().rposition(|it| it.successor.as_ref() == mac) else {
+        return false;
+    };
+    let after = &holdings[last + 1..];
+    let is_recent = |it: &Learnt| answer.at < it.at + PASSED_OVER;
+    after.first().is_some_and(is_recent) && after.iter().all(|it| it.mac.as_ref() != mac)
 }
 
 /// The sender of an echo reply that comes from an address, in a line of `tcpdump -tt -e`.
@@ -181,6 +197,18 @@ mod tests {
         assert_eq!(judge_answers(&heard(&answers), &holdings), Ok(()));
         assert!(judge_answers(&heard(&[(150, "c")]), &holdings).is_err());
         assert!(judge_answers(&heard(&[(201, "a")]), &holdings).is_err());
+    }
+
+    #[test]
+    fn a_successor_that_is_passed_over_answers_until_its_deadline_at_most() {
+        let mut holdings = learnt(&[(0, Some("a")), (100, Some("a")), (1_000, Some("a"))]);
+        holdings[0].successor = Some("b".to_owned());
+        holdings[1].successor = Some("c".to_owned());
+        assert_eq!(judge_answers(&heard(&[(3_099, "b")]), &holdings), Ok(()));
+        assert!(judge_answers(&heard(&[(3_101, "b")]), &holdings).is_err());
+        // Whoever was the holder since then was not passed over.
+        holdings[1].mac = Some("b".to_owned());
+        assert!(judge_answers(&heard(&[(1_001, "b")]), &holdings).is_err());
     }
 
     #[test]

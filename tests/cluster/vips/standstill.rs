@@ -26,24 +26,30 @@ pub async fn agent_process(cluster: &Cluster, node: &str) -> Result<i32> {
 /// The process of a program in the network of a host; of its name only what the kernel keeps.
 pub async fn process(cluster: &Cluster, host: &str, program: &str) -> Result<i32> {
     let anchor = cluster.host(host).await?.anchor;
-    find(anchor, program)?.with_context(|| format!("no {program} runs on {host}"))
+    find(anchor, program, &[])?.with_context(|| format!("no {program} runs on {host}"))
 }
 
-/// Stops a program that runs on a host for a moment now and then, in the middle of it.
-pub async fn freeze_next(cluster: &Cluster, host: &str, program: &'static str) -> Result<Frozen> {
+/// Stops a program that runs on a host for a moment now and then, in the middle of it, when it
+/// was started with exactly these arguments.
+pub async fn freeze_next(
+    cluster: &Cluster,
+    host: &str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+) -> Result<Frozen> {
     let anchor = cluster.host(host).await?.anchor;
     let deadline = Instant::now() + LIMIT;
     let catch = move || {
         while Instant::now() < deadline {
             // One that has ended meanwhile cannot be stopped.
-            if let Some(process) = find(anchor, program)?
+            if let Some(process) = find(anchor, program, arguments)?
                 && let Ok(frozen) = Frozen::new(process)
                 && stands_still(process, deadline)
             {
                 return Ok(frozen);
             }
         }
-        bail!("{program} does not run within {LIMIT:?}")
+        bail!("{program} {arguments:?} does not run within {LIMIT:?}")
     };
     tokio::task::spawn_blocking(catch).await?
 }
@@ -51,9 +57,7 @@ pub async fn freeze_next(cluster: &Cluster, host: &str, program: &'static str) -
 /// Waits until a process has been stopped; one that ends instead never is.
 fn stands_still(process: i32, deadline: Instant) -> bool {
     while Instant::now() < deadline {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-        let state = status.lines().find_map(|it| it.strip_prefix("State:"));
-        match state.and_then(|it| it.trim().chars().next()) {
+        match state(process) {
             Some('T') => return true,
             None | Some('Z' | 'X') => return false,
             Some(_) => {}
@@ -62,8 +66,16 @@ fn stands_still(process: i32, deadline: Instant) -> bool {
     false
 }
 
-/// The process of a program in the network of another process.
-fn find(beside: i32, program: &str) -> Result<Option<i32>> {
+/// What a process does, as the kernel abbreviates it.
+fn state(process: i32) -> Option<char> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let state = status.lines().find_map(|it| it.strip_prefix("State:"));
+    state?.trim().chars().next()
+}
+
+/// The process of a program in the network of another process; with these arguments, if there
+/// are any.
+fn find(beside: i32, program: &str, arguments: &[&str]) -> Result<Option<i32>> {
     let network = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net"));
     let its = network(beside)?;
     let entries = fs::read_dir("/proc")?.flatten();
@@ -71,8 +83,12 @@ fn find(beside: i32, program: &str) -> Result<Option<i32>> {
     Ok(processes.find(|pid| {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
         let is_it = read("comm").is_ok_and(|name| name.trim_end() == program);
-        let asks = || read("cmdline").is_ok_and(|line| line.split('\0').nth(1) == Some("ask"));
-        is_it && !asks() && network(*pid).is_ok_and(|it| it == its)
+        let line = || read("cmdline").unwrap_or_default();
+        let is_called = |line: String| {
+            let words: Vec<&str> = line.trim_end_matches('\0').split('\0').skip(1).collect();
+            words.first() != Some(&"ask") && (arguments.is_empty() || words == arguments)
+        };
+        is_it && is_called(line()) && network(*pid).is_ok_and(|it| it == its)
     }))
 }
 
@@ -96,6 +112,11 @@ impl Frozen {
             process,
             parent: parent.filter(|it| *it > 1).map(Pid::from_raw),
         })
+    }
+
+    /// Whether the process still exists, and is stopped.
+    pub fn stands_still(&self) -> bool {
+        state(self.process.as_raw()) == Some('T')
     }
 }
 

@@ -69,8 +69,8 @@ pub enum AttachError {
     Detach(Vec<Failed>),
     /// It is not known how an address was attached, or the namespace of the pod is gone.
     #[error(
-        "it is not noted which network of container {0} had the address, or its namespace is \
-         gone; delete the pod to have it attached again"
+        "it is not noted which pod or network of container {0} had the address, or its namespace \
+         is gone; delete the pod to have it attached again"
     )]
     NotRestorable(String),
     /// The networks were attached again, and their results lack an address.

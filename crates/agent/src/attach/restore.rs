@@ -32,7 +32,8 @@ struct Plan {
     /// The addresses of the pod that were off before. All others of `affected` have to be there
     /// again whatever becomes of these.
     off: BTreeSet<IpAddr>,
-    /// What they are to configure: all that the pod may have.
+    /// What they are to configure: all that the pod may have, by what was read before anything
+    /// was touched.
     wanted: Vec<IpInfo>,
 }
 
@@ -53,19 +54,20 @@ impl Attacher {
     /// an agent that is stopped in between, or that fails, finds all of it later. Where not
     /// all can be configured, [less of it](Plan::attempts) is.
     ///
-    /// The caller holds the [turn](crate::turns) of the container.
+    /// A plugin has less time than at an ADD. The caller holds the [turn](crate::turns) of the
+    /// container meanwhile, and the runtime waits for that when the pod is deleted.
     pub async fn restore(&self, container: &str, ip: IpAddr) -> Result<bool, AttachError> {
         let ip = canonical(ip);
         let Some(before) = self.states.read(container).await? else {
             return Ok(false);
         };
         let is_off = |it: &Attached| it.taken_off.contains(&ip);
-        let Some(pod) = before
-            .pod()
-            .cloned()
-            .filter(|_| before.attached.iter().any(is_off))
-        else {
+        if !before.attached.iter().any(is_off) {
             return Ok(false);
+        }
+        // Files of galaxy do not name the pod, and nothing else tells whose the address is.
+        let Some(pod) = before.pod().cloned() else {
+            return Err(AttachError::NotRestorable(container.to_owned()));
         };
         let again = configuring(&before, ip);
         let netns = again.iter().find_map(|it| it.netns.clone());
@@ -214,7 +216,14 @@ impl Attacher {
         request: &Request,
         pod: &PodId,
     ) -> Result<Option<Back>, AttachError> {
-        let permitted = self.permitted(pod, wanted, |it| it != ip).await?;
+        let permitted = match self.permitted(pod, wanted.clone(), |it| it != ip).await {
+            // Addresses that worked a moment ago must not stay down because the API server is
+            // away: what was read before they were detached counts.
+            Err(AttachError::Permit(PermitError::Unreadable { .. })) if plan.was_up(&wanted) => {
+                wanted
+            }
+            permitted => permitted?,
+        };
         let ips = ips_of(&permitted);
         if ips.is_disjoint(&plan.affected) {
             return Ok(None);
@@ -266,6 +275,12 @@ impl Attacher {
 }
 
 impl Plan {
+    /// Whether all of these addresses were configured until they were detached to restore
+    /// another one.
+    fn was_up(&self, wanted: &[IpInfo]) -> bool {
+        ips_of(wanted).is_disjoint(&self.off)
+    }
+
     /// What to attach the networks with, until one of it works: everything; then nothing that was
     /// off but the address itself, since any of these may be what fails; then only what was there
     /// before.

@@ -311,8 +311,12 @@ fn lend(
     rooms: &BTreeMap<String, Room>,
 ) -> Result<Finding, Trouble> {
     let mut found = Finding::default();
-    let room = open_exits(plan, served, pod, survey, rooms)?;
+    let room = room(pod, survey, rooms)?;
+    for link in survey.exits_of(room) {
+        plan.rules.add_exit(link)?;
+    }
     for &ip in &served.addresses {
+        plan.rules.announce(ip);
         if !room.nets.iter().any(|net| net.contains(&ip)) {
             found.unreachable = Some(Unreachable::NoInterfaceInPod);
         }
@@ -325,24 +329,6 @@ fn lend(
         plan.loans.push(Loan { id, room, ip });
     }
     Ok(found)
-}
-
-/// Lets frames of a pod that has the addresses itself leave the node while it is alive.
-fn open_exits<'a>(
-    plan: &mut Plan,
-    served: &Served,
-    pod: &Candidate,
-    survey: &Survey,
-    rooms: &'a BTreeMap<String, Room>,
-) -> Result<&'a Room, Trouble> {
-    let room = room(pod, survey, rooms)?;
-    for link in survey.exits_of(room) {
-        plan.rules.add_exit(link)?;
-    }
-    for &ip in &served.addresses {
-        plan.rules.announce(ip);
-    }
-    Ok(room)
 }
 
 fn hold(
@@ -395,9 +381,9 @@ fn prepare(
     rooms: &BTreeMap<String, Room>,
 ) -> Result<(), Trouble> {
     if pod.mode == Mode::Direct {
-        // The pod would answer as soon as it has the address. Everything else is prepared: a
-        // change of the rules takes longer than the pod takes to get the address.
-        return open_exits(plan, served, pod, survey, rooms).map(drop);
+        // The pod would answer as soon as it has the address, and frames in its name must not
+        // leave the node before it is the holder.
+        return room(pod, survey, rooms).map(drop);
     }
     if pod.mode == Mode::Node {
         // Nobody is answered for it yet, so it takes only what the last holder sends on.

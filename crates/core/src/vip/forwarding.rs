@@ -41,7 +41,7 @@ const IDLE: u32 = 15;
 pub const VERDICT: Duration = Duration::from_mins(10);
 
 /// The counting rules, of which `#` stands for the family. Packets of clients on the node
-/// itself are not forwarded.
+/// itself are not forwarded, so they must not hide that others do not pass.
 const RULES: [(&str, &str); 4] = [
     (
         "entering",
@@ -49,7 +49,7 @@ const RULES: [(&str, &str); 4] = [
     ),
     (
         "leaving",
-        "ct direction original ct original ip# daddr @requests_leaving",
+        "iifname @uplinks ct direction original ct original ip# daddr @requests_leaving",
     ),
     (
         "entering",

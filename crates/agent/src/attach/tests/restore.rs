@@ -86,6 +86,20 @@ async fn nothing_is_restored_without_permission_or_namespace() {
     assert_eq!(since(&node), [""; 0]);
 }
 
+#[tokio::test]
+async fn an_address_in_a_file_that_names_no_pod_cannot_be_restored() {
+    let node = taken_off().await;
+    let mut state = node.state("c1").unwrap();
+    for attached in state.as_array_mut().unwrap() {
+        attached.as_object_mut().unwrap().remove("Pod").unwrap();
+    }
+    fs::write(node.state_file("c1"), state.to_string()).unwrap();
+    // Not "nothing to restore": then it would be tried again at once, for ever.
+    let error = node.attacher.restore("c1", IP.into()).await.unwrap_err();
+    assert_eq!(error.reason(), "NotRestorable");
+    assert_eq!(since(&node), [""; 0]);
+}
+
 const OTHER: [u8; 4] = [10, 0, 0, 6];
 
 /// A node with a pod whose network `one` has configured two addresses; the first was taken off.
@@ -303,4 +317,22 @@ async fn nothing_is_touched_before_all_records_are_read() {
     let error = node.attacher.restore("c1", IP.into()).await.unwrap_err();
     assert_eq!(error.reason(), "RecordUnreadable");
     assert_eq!(since(&node), [""; 0]);
+}
+
+#[tokio::test]
+async fn addresses_that_worked_come_back_though_the_api_server_goes_away() {
+    let node = one_of_two().await;
+    let script = obedient(&waits_at(&node, "DEL"));
+    node.plugins.write("one", &script);
+    let (restored, ()) = tokio::join!(
+        node.attacher.restore("c1", IP.into()),
+        while_waiting(&node, |node| {
+            let away = Fault::Refuse(503);
+            node.server.always(Method::GET, "floatingips/", away);
+        }),
+    );
+    assert_eq!(restored.unwrap_err().reason(), "RecordUnreadable");
+    assert_eq!(told_last(&node, "one"), ["10.0.0.6"]);
+    let state = node.state("c1").unwrap();
+    assert_eq!(state[0]["TakenOff"], json!(["10.0.0.5"]));
 }

@@ -323,22 +323,15 @@ fn a_direct_pod_gets_the_address_and_its_way_out_is_guarded() {
 }
 
 #[test]
-fn a_direct_pod_that_is_prepared_lacks_nothing_but_the_address() {
-    let mut survey = survey();
-    survey.links.push(link(11, "eth2"));
-    let rooms = [("u".to_owned(), room(Some(11)))].into();
-    let direct = pod(&["10.5.0.50"], Mode::Direct);
-    let planned = |role| {
-        let order = order(&["10.5.0.100"], role, Detail::default());
-        plan(&order, &survey, &rooms)
-    };
-    let prepared = planned(Role::Prepared(direct.clone()));
-    let holder = planned(Role::Holder(direct));
-    assert_eq!(
-        prepared.rules, holder.rules,
-        "no rule changes when it is its turn"
-    );
-    assert_eq!((prepared.loans.len(), holder.loans.len()), (0, 1));
+fn no_frame_of_a_direct_pod_leaves_before_it_is_the_holder() {
+    let rooms = [("u".to_owned(), room(None))].into();
+    let role = Role::Prepared(pod(&["10.5.0.50"], Mode::Direct));
+    let order = order(&["10.5.0.100"], role, Detail::default());
+    let plan = plan(&order, &survey(), &rooms);
+    let mut rules = NodeRules::default();
+    surroundings(&mut rules, &order, &survey());
+    assert_eq!(plan.rules, rules);
+    assert_eq!(plan.loans, []);
 }
 
 #[test]

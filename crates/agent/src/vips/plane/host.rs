@@ -192,14 +192,17 @@ impl Host {
         if before.is_none_or(|it| it.leads != plan.leads) {
             lead(&plan.leads)?;
         }
+        // A renewal that came while the rules were changed must not be shortened.
+        let renewal = &self.renewal;
+        let latest = || until.map(|it| it.max(renewal.granted_for(order).unwrap_or_default()));
         if plan.has_rules || lingering.is_empty() {
             let handed_over = handed_over(order);
-            self.tables.put(&plan, before, until, &handed_over)?;
+            self.tables.put(&plan, before, latest, &handed_over)?;
         } else {
             // Without the guard, a pod that still has an address would answer for it.
             self.tables.silence()?;
         }
-        if let Some(until) = until {
+        if let Some(until) = latest() {
             self.deadline.set(until);
             let pulses = plan.rules.pulses();
             self.renewal.allow(order, pulses, &self.deadline);

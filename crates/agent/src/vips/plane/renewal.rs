@@ -62,13 +62,17 @@ impl Renewal {
             .served
             .as_ref()
             .is_some_and(|it| covers(&wanted, it));
-        let renewed = applied.renewed.as_ref();
-        let renewed = renewed.filter(|(_, it)| !wanted.is_empty() && covers(it, &wanted));
-        let until = renewed.map(|(until, _)| *until);
+        let until = applied.granted_for(&wanted);
         // What is being added counts from here on: the kernel may have it although the order
         // is not reported as done.
         applied.served = is_covered.then_some(wanted);
         until
+    }
+
+    /// Until when the kernel has been allowed to serve all of an order by now: renewals go on
+    /// while the order is being applied.
+    pub fn granted_for(&self, order: &Order) -> Option<Duration> {
+        self.lock().granted_for(&timed(&order.serving))
     }
 
     /// Until when the kernel may serve by a renewal.
@@ -117,6 +121,14 @@ impl Renewal {
 
     fn lock(&self) -> MutexGuard<'_, Applied> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Applied {
+    fn granted_for(&self, wanted: &Timed) -> Option<Duration> {
+        let renewed = self.renewed.as_ref();
+        let renewed = renewed.filter(|(_, it)| !wanted.is_empty() && covers(it, wanted));
+        renewed.map(|(until, _)| *until)
     }
 }
 

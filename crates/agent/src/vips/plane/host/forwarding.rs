@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use floe_core::{
@@ -23,16 +23,15 @@ use tracing::{debug, warn};
 
 use crate::vips::plan::Plan;
 
-/// How long `nft` may take: what is to be served waits meanwhile.
+/// How long a look may take: what is to be served waits meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long to wait after the kernel has rejected the counters.
 const UNSUPPORTED: Duration = Duration::from_mins(10);
 
 /// Reads the counters of the kernel.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Forwarding {
-    nft: Nft,
     /// The script that the kernel counts by; none while it does not count.
     counting: Option<String>,
     /// Until when the kernel is not asked to count, on the clock of [`boottime`].
@@ -43,16 +42,15 @@ pub struct Forwarding {
     failed: Option<&'static str>,
 }
 
-impl Default for Forwarding {
-    fn default() -> Self {
-        Self {
-            nft: Nft::default().within(PATIENCE),
-            counting: None,
-            paused: None,
-            detector: Detector::default(),
-            verdicts: Verdicts::default(),
-            failed: None,
-        }
+/// Calls `nft` until a look has taken long enough.
+#[derive(Clone, Copy)]
+struct Caller {
+    until: Instant,
+}
+
+impl Caller {
+    fn nft(self) -> Nft {
+        Nft::default().within(self.until.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -77,39 +75,51 @@ impl Forwarding {
 
     fn update(&mut self, plan: &Plan) -> Result<(), NftError> {
         let now = boottime::now();
-        let look = self.count(plan, now)?;
+        let caller = Caller {
+            until: Instant::now() + PATIENCE,
+        };
+        let look = self.count(plan, caller, now)?;
         let suspects = self.verdicts.suspects(&look, Moment(now));
-        let obstacles = self.explain(plan, &suspects)?;
+        let obstacles = caller.explain(plan, &suspects)?;
         self.verdicts.found(&look, obstacles, Moment(now));
         Ok(())
     }
 
     /// What the kernel has counted since the last look.
-    fn count(&mut self, plan: &Plan, now: Duration) -> Result<Look, NftError> {
+    fn count(&mut self, plan: &Plan, caller: Caller, now: Duration) -> Result<Look, NftError> {
         self.paused = self.paused.filter(|until| now < *until);
+        // Before the counters restart, or changes of the rules would hide what was counted.
+        let look = match &self.counting {
+            None => self.detector.look(BTreeMap::new()),
+            Some(_) => match caller.nft().list(COUNTERS)? {
+                Some(listing) => self.detector.look(forwarding::counts(&listing)),
+                // Others have removed it. It is added again.
+                None => {
+                    self.counting = None;
+                    Look::default()
+                }
+            },
+        };
         let script = forwarding::script(&plan.rules).filter(|_| self.paused.is_none());
         if script != self.counting {
-            self.restart(script, now)?;
+            self.restart(script, caller, now)?;
         }
-        if self.counting.is_none() {
-            return Ok(self.detector.look(BTreeMap::new()));
-        }
-        let Some(listing) = self.nft.list(COUNTERS)? else {
-            // Others have removed it. The next look adds it again.
-            self.counting = None;
-            return Ok(Look::default());
-        };
-        Ok(self.detector.look(forwarding::counts(&listing)))
+        Ok(look)
     }
 
     /// Makes the kernel count by a script, from zero.
-    fn restart(&mut self, script: Option<String>, now: Duration) -> Result<(), NftError> {
+    fn restart(
+        &mut self,
+        script: Option<String>,
+        caller: Caller,
+        now: Duration,
+    ) -> Result<(), NftError> {
         self.counting = None;
         self.detector.restart();
         let Some(script) = script else {
-            return self.nft.apply(&removal(COUNTERS));
+            return caller.nft().apply(&removal(COUNTERS));
         };
-        match self.nft.apply(&script) {
+        match caller.nft().apply(&script) {
             Ok(()) => self.counting = Some(script),
             Err(NftError::Refused(error)) => {
                 let reason = "CountersUnsupported";
@@ -120,17 +130,19 @@ impl Forwarding {
         }
         Ok(())
     }
+}
 
+impl Caller {
     /// What drops the packets of these addresses, if it is found.
     fn explain(
-        &self,
+        self,
         plan: &Plan,
         suspects: &BTreeSet<IpAddr>,
     ) -> Result<BTreeMap<IpAddr, Obstacle>, NftError> {
         if suspects.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let chains = forwarding::forward_chains(&self.nft.list_chains()?);
+        let chains = forwarding::forward_chains(&self.nft().list_chains()?);
         let mut found = BTreeMap::new();
         let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = suspects.iter().partition(|ip| ip.is_ipv4());
         for family in [v4, v6] {
@@ -149,12 +161,12 @@ impl Forwarding {
         Ok(found)
     }
 
-    fn chain(&self, chains: &[BaseChain], ip: IpAddr) -> Result<Option<Obstacle>, NftError> {
+    fn chain(self, chains: &[BaseChain], ip: IpAddr) -> Result<Option<Obstacle>, NftError> {
         for chain in chains.iter().filter(|it| it.sees(ip)) {
             if chain.drops_by_policy {
                 return Ok(Some(Obstacle::Policy(chain.name.clone())));
             }
-            let listing = self.nft.list_chain(&chain.name)?.unwrap_or_default();
+            let listing = self.nft().list_chain(&chain.name)?.unwrap_or_default();
             if forwarding::ends_with_drop(&listing) {
                 return Ok(Some(Obstacle::LastRule(chain.name.clone())));
             }

@@ -124,7 +124,7 @@ impl Tables {
     }
 
     /// Makes the kernel have the rules of a plan until a moment on the clock of
-    /// [`floe_net::boottime`]. `before` is what it has, if that is known for sure.
+    /// [`floe_net::boottime`], which is asked for when the rules are there. `before` is what it has, if that is known for sure.
     ///
     /// # Guarantees
     /// An address that this node no longer serves is not answered from the moment its rules
@@ -135,7 +135,7 @@ impl Tables {
         &mut self,
         plan: &Plan,
         before: Option<&Plan>,
-        until: Option<Duration>,
+        until: impl Fn() -> Option<Duration>,
         handed_over: &BTreeSet<IpAddr>,
     ) -> Result<(), TablesError> {
         if !plan.has_rules {
@@ -149,7 +149,7 @@ impl Tables {
             self.replace(&plan.rules, handed_over)?;
         }
         let pulses = plan.rules.pulses();
-        match until.map(|until| pulse::keep(pulses, until)) {
+        match until().map(|until| pulse::keep(pulses, until)) {
             Some(Ok(())) => self.alive = true,
             // What was granted before ends by itself.
             Some(Err(error @ PulseError::TooLate)) => {
