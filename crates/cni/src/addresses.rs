@@ -9,6 +9,7 @@ use floe_core::{
         result::{Dns, Outcome, Route},
     },
     ipam::args::IpInfo,
+    json::{self, Names},
     node::nic::{Nic, NicRoute},
 };
 
@@ -43,8 +44,8 @@ impl Addresses {
             return Err(CniError::no_address());
         }
         let answer = tell(request, "ADD")?;
-        let read = serde_json::from_slice(&answer).map_err(|error| {
-            let message = format!("the answer of the IPAM plugin is not JSON: {error}");
+        let read = json::decode(&answer, Names::Go).map_err(|error| {
+            let message = format!("cannot read the answer of the IPAM plugin: {error}");
             CniError::of(Code::Delegate, message)
         });
         let found = read

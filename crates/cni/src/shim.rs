@@ -11,11 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use floe_core::cni::{
-    call::{Call, Command},
-    config::NetConf,
-    error::{CniError, Code},
-    result::Outcome,
+use floe_core::{
+    cni::{
+        call::{Call, Command},
+        config::NetConf,
+        error::{CniError, Code},
+        result::Outcome,
+    },
+    json::{Names, decode},
 };
 use serde_json::{Value, json};
 
@@ -140,8 +143,8 @@ fn unreachable(socket: &Path, command: Command, error: &io::Error) -> CniError {
 
 /// The result of an ADD, in the version that was asked for.
 fn result(body: &[u8], conf: &NetConf) -> Result<Value, CniError> {
-    let json: Value = serde_json::from_slice(body).map_err(|error| {
-        let message = format!("the agent's answer is not JSON: {error}");
+    let json: Value = decode(body, Names::Go).map_err(|error| {
+        let message = format!("cannot read the agent's answer: {error}");
         CniError::of(Code::Agent, message)
     })?;
     let version = json.get("cniVersion").and_then(Value::as_str);

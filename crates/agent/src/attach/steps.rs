@@ -9,6 +9,7 @@ use floe_core::{
         error::{CniError, Code},
         result::Outcome,
     },
+    json::{self, Names},
     node::{
         arguments,
         settings::NetworkConfig,
@@ -130,7 +131,7 @@ pub fn arguments(call: &Call, attached: &Attached) -> CniArgs {
 
 /// Reads what a plugin has printed.
 pub fn outcome(plugin: &str, output: &[u8]) -> Result<Outcome, CniError> {
-    let told = serde_json::from_slice(output).map_err(|error| error.to_string());
+    let told = json::decode(output, Names::Go).map_err(|error| error.to_string());
     let outcome = told.and_then(|json| Outcome::from_json(&json).map_err(|it| it.to_string()));
     outcome.map_err(|error| {
         let message = format!("{plugin} succeeded with a result that cannot be read: {error}");

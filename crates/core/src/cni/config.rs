@@ -13,7 +13,10 @@ use super::{
     result::{Dns, Outcome},
     version::Version,
 };
-use crate::ipam::args::{IpInfo, folded, shortened};
+use crate::{
+    ipam::args::{IpInfo, folded, shortened},
+    json::{self, Names},
+};
 
 /// A network configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,7 +148,7 @@ impl NetConf {
 type Members = BTreeMap<String, Value>;
 
 fn object(stdin: &[u8]) -> Result<Members, CniError> {
-    serde_json::from_slice(stdin).map_err(|error| {
+    json::decode(stdin, Names::Go).map_err(|error| {
         let why = shortened(&error.to_string());
         undecodable(format!("cannot read the network configuration: {why}"))
     })

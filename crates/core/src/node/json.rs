@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use crate::json::{self, Names};
+
 /// The object in a text, or why there is none.
 pub(super) fn object(text: &str) -> Result<Map<String, Value>, String> {
-    match serde_json::from_str(text) {
+    match json::decode(text.as_bytes(), Names::Go) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err("not a JSON object".into()),
         Err(error) => Err(error.to_string()),

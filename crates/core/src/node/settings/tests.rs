@@ -63,7 +63,8 @@ fn little_is_needed() {
 #[test]
 fn what_is_wrong_with_galaxys_file_is_said() {
     let table = [
-        ("", "EOF while parsing"),
+        ("", "the text is empty"),
+        ("nope", "syntax error in JSON at line 1"),
         ("[]", "not a JSON object"),
         (r#"{"NetworkConf":{}}"#, "\"NetworkConf\" is not a list"),
         (
@@ -148,7 +149,8 @@ fn a_list_is_a_network_with_its_plugins_in_order() {
 #[test]
 fn what_is_wrong_with_a_file_is_said() {
     let table = [
-        ("", "EOF while parsing"),
+        ("", "the text is empty"),
+        ("nope", "syntax error in JSON at line 1"),
         ("7", "not a JSON object"),
         ("{}", "a network configuration has no \"name\""),
         (r#"{"type":"a"}"#, "a network configuration has no \"name\""),

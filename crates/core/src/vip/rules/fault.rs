@@ -22,7 +22,7 @@ pub enum RuleFault {
     RuleMissing(String),
     /// An address does not lead to its pod.
     #[error("the kernel does not send {0} to its pod")]
-    AddressMissing(IpAddr),
+    ElementMissing(IpAddr),
     /// The kernel serves nothing, because nobody renewed in time.
     #[error("the kernel takes this node for dead")]
     NotAlive,
@@ -34,7 +34,7 @@ impl RuleFault {
         match self {
             Self::ChainMissing(_) => "ChainMissing",
             Self::RuleMissing(_) => "RuleMissing",
-            Self::AddressMissing(_) => "AddressMissing",
+            Self::ElementMissing(_) => "ElementMissing",
             Self::NotAlive => "NotAlive",
         }
     }
@@ -72,7 +72,7 @@ impl NodeRules {
             Target::Elsewhere { .. } => None,
         };
         if let Some(vip) = self.targets.iter().find_map(lacks) {
-            return Some(RuleFault::AddressMissing(vip));
+            return Some(RuleFault::ElementMissing(vip));
         }
         let is_dead = elements(&blocks, "set", "alive").next().is_none();
         (is_dead && !self.targets.is_empty()).then_some(RuleFault::NotAlive)
@@ -116,8 +116,8 @@ mod tests {
         for (text, reason) in [
             ("chain guard {", "ChainMissing"),
             ("jump guard", "RuleMissing"),
-            ("10.9.0.101 : 10.244.1.6", "AddressMissing"),
-            ("fd00:9::100 : fd00:244::5", "AddressMissing"),
+            ("10.9.0.101 : 10.244.1.6", "ElementMissing"),
+            ("fd00:9::100 : fd00:244::5", "ElementMissing"),
         ] {
             let listing = without(text);
             assert_ne!(listing, LISTING, "{text}");
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(fault(&listing.join("\n")), Some(reason), "{text}");
         }
         let elsewhere = LISTING.replace(": 10.244.1.5", ": 10.244.1.9");
-        assert_eq!(fault(&elsewhere), Some("AddressMissing"));
+        assert_eq!(fault(&elsewhere), Some("ElementMissing"));
     }
 
     #[test]

@@ -89,16 +89,14 @@ impl Forwarding {
     fn count(&mut self, plan: &Plan, caller: Caller, now: Duration) -> Result<Look, NftError> {
         self.paused = self.paused.filter(|until| now < *until);
         // Before the counters restart, or changes of the rules would hide what was counted.
-        let look = match &self.counting {
-            None => self.detector.look(BTreeMap::new()),
-            Some(_) => match caller.nft().list(COUNTERS)? {
-                Some(listing) => self.detector.look(forwarding::counts(&listing)),
-                // Others have removed it. It is added again.
-                None => {
-                    self.counting = None;
-                    Look::default()
-                }
-            },
+        let look = if self.counting.is_none() {
+            self.detector.look(BTreeMap::new())
+        } else if let Some(listing) = caller.nft().list(COUNTERS)? {
+            self.detector.look(forwarding::counts(&listing))
+        } else {
+            // Others have removed it. It is added again.
+            self.counting = None;
+            Look::default()
         };
         let script = forwarding::script(&plan.rules).filter(|_| self.paused.is_none());
         if script != self.counting {

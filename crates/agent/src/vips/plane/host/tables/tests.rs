@@ -56,6 +56,6 @@ fn how_long_rules_hold_is_no_loss_and_an_address_is() {
     let dead = dead.join("\n");
     assert_eq!(lost(&rules, &dead), None);
     let less = dead.replace("10.9.0.100 : 10.244.1.5", "10.9.0.90 : 10.244.1.5");
-    let missing = RuleFault::AddressMissing(ip("10.9.0.100"));
+    let missing = RuleFault::ElementMissing(ip("10.9.0.100"));
     assert_eq!(lost(&rules, &less), Some(missing));
 }
