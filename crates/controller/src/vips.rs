@@ -6,7 +6,8 @@
 //! - [`candidates`]: the pods that could have
 //!   them; [`plan`]: moves that are planned.
 //! - [`round`]: one look at a namespace; [`tend`]: one object; [`release`]: when an
-//!   address may be given to others; [`orphans`]: records and entries without an object.
+//!   address may be given to others; [`orphans`]: records and entries without an object;
+//!   [`remains`]: what such entries keep from others.
 //! - [`status`], [`show`], [`server`], [`registrar`], [`tell`]: what is written and told.
 //! - [`peers`]: the key by which agents know each other.
 //!
@@ -49,6 +50,7 @@ pub mod peers;
 mod plan;
 mod registrar;
 mod release;
+mod remains;
 mod round;
 mod server;
 mod show;

@@ -11,6 +11,7 @@ use tracing::info;
 use super::{
     Steward,
     release::{LIMIT, Release},
+    remains::may_be_served,
     status::Wanted,
     tend::{Left, TendError},
 };
@@ -89,14 +90,14 @@ impl Steward {
         Ok(Left::Nothing)
     }
 
-    /// Whether an object of this name went without letting go of its addresses, and its holder
-    /// may still speak for them. Their records have the name of this one, which must not free
+    /// Whether an object of this name went without letting go of its addresses, and a node may
+    /// still speak for them. Their records have the name of this one, which must not free
     /// them: nothing else keeps others from these addresses.
     fn has_ghost(&self, id: &VipId) -> bool {
         let name = format!("{}/{}", id.namespace, id.name);
-        let lost = self.vips.lost();
-        let mut of_this_name = lost.values().filter(|it| it.vip == name);
-        of_this_name.any(|it| it.holder.is_some())
+        let is_ghost = |it: &Entry| it.vip == name && may_be_served(it);
+        let ghosts = self.vips.lost_where(is_ghost);
+        !ghosts.is_empty()
     }
 
     async fn free(&self, id: &VipId, which: impl Fn(&Record) -> bool) -> Result<(), WriteError> {

@@ -6,11 +6,13 @@ use std::{collections::BTreeSet, time::Duration};
 
 use floe_api::floe::register::Entry;
 use floe_core::{ipam::ledger::Record, vip::VipId};
+use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
     Steward, Stir,
+    round::PARALLEL,
     server::{Failure, silence},
 };
 
@@ -37,9 +39,8 @@ impl Steward {
 
     /// The namespaces in which addresses are to be withdrawn.
     pub(super) fn orphaned_namespaces(&self) -> BTreeSet<String> {
-        let lost = self.vips.lost();
-        let due = lost.values().filter(|it| it.withdrawn().is_some());
-        due.map(|it| id_of(it).namespace).collect()
+        let due = self.vips.lost_where(|it| it.withdrawn().is_some());
+        due.values().map(|it| id_of(it).namespace).collect()
     }
 
     /// Withdraws the addresses from entries of this namespace whose objects are gone; whether
@@ -53,31 +54,51 @@ impl Steward {
         if !stir.any(|id| self.vips.entry(id).is_none()) {
             return true;
         }
-        let mut all = true;
-        for (uid, entry) in self.vips.lost() {
-            let id = id_of(&entry);
-            let Some(next) = entry.withdrawn().filter(|_| id.namespace == namespace) else {
-                continue;
-            };
-            let vip = next.vip.clone();
-            // The caches of objects and of entries are filled independently.
-            let replaced = match self.server.uid(&id).await {
-                Ok(found) if found.as_ref() == Some(&uid) => continue,
-                Ok(_) => self.server.replace_orphan(&uid, entry, next).await,
-                Err(error) => Err(error),
-            };
-            match replaced {
-                Ok(()) => info!(vip, "withdrew the addresses of a VirtualIP that is gone"),
-                // Another writer was faster: it is tried again with what that one wrote.
-                Err(Failure::Conflict) => all = false,
-                Err(error) => {
-                    let reason = error.reason();
-                    warn!(reason, vip, %error, "cannot withdraw the addresses of a VirtualIP that is gone");
-                    all = false;
-                }
+        let lost = self
+            .vips
+            .lost_where(|it| it.withdrawn().is_some() && id_of(it).namespace == namespace);
+        let work = lost
+            .into_iter()
+            .map(|(uid, entry)| self.withdraw(uid, entry));
+        let done = stream::iter(work).buffer_unordered(PARALLEL);
+        let done: Vec<bool> = done.collect().await;
+        done.into_iter().all(|it| it)
+    }
+
+    /// The same for one entry.
+    async fn withdraw(&self, uid: String, entry: Entry) -> bool {
+        let Some(next) = entry.withdrawn() else {
+            return true;
+        };
+        let vip = next.vip.clone();
+        let replaced = match self.is_orphan(&uid, &entry).await {
+            Ok(false) => return true,
+            Ok(true) => self.server.replace_orphan(&uid, entry, next).await,
+            Err(error) => Err(error),
+        };
+        match replaced {
+            Ok(()) => info!(vip, "withdrew the addresses of a VirtualIP that is gone"),
+            // Another writer was faster: it is tried again with what that one wrote.
+            Err(Failure::Conflict) => return false,
+            Err(error) => {
+                let reason = error.reason();
+                warn!(reason, vip, %error, "cannot withdraw the addresses of a VirtualIP that is gone");
+                return false;
             }
         }
-        all
+        true
+    }
+
+    /// Whether the object of an entry is gone, as the API server says it now. The caches of
+    /// objects and of entries are filled independently, so they do not tell.
+    async fn is_orphan(&self, uid: &str, entry: &Entry) -> Result<bool, Failure> {
+        let id = id_of(entry);
+        // One without a name belongs to nobody.
+        if id.namespace.is_empty() || id.name.is_empty() {
+            return Ok(true);
+        }
+        let found = self.server.uid(&id).await?;
+        Ok(found.as_deref() != Some(uid))
     }
 
     /// Nobody serves by an entry without an object.
@@ -94,16 +115,9 @@ impl Steward {
         };
         for (uid, entry) in due {
             let vip = entry.vip.clone();
-            let id = id_of(&entry);
-            // One without a name belongs to nobody.
-            let found = if id.name.is_empty() {
-                Ok(None)
-            } else {
-                self.server.uid(&id).await
-            };
-            let struck = match found {
-                Ok(found) if found.as_ref() == Some(&uid) => continue,
-                Ok(_) => self.server.strike(&uid, entry).await,
+            let struck = match self.is_orphan(&uid, &entry).await {
+                Ok(false) => continue,
+                Ok(true) => self.server.strike(&uid, entry).await,
                 Err(error) => Err(error),
             };
             match struck {

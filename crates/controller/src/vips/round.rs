@@ -25,7 +25,7 @@ use crate::cluster::{Member, Phase};
 
 /// How many objects of a namespace are written at a time. Agents take addresses beside it,
 /// and they renew leases: more at once would only let all of them wait longer.
-const PARALLEL: usize = 8;
+pub const PARALLEL: usize = 8;
 
 /// What came of a look at a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

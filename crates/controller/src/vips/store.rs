@@ -103,9 +103,15 @@ impl Vips {
 
     /// The entries of objects that are not there, by their uid.
     pub fn lost(&self) -> BTreeMap<String, Entry> {
+        self.lost_where(|_| true)
+    }
+
+    /// Those of them of which this is so. A search through all entries, of which only the ones
+    /// that are found are copied.
+    pub fn lost_where(&self, is_so: impl Fn(&Entry) -> bool) -> BTreeMap<String, Entry> {
         let objects = self.lock();
         let books = &objects.books;
-        let lost = books.entries();
+        let lost = books.entries().filter(|(_, entry)| is_so(entry));
         let lost = lost.filter(|(uid, _)| books.id_of_uid(uid).is_none());
         lost.map(|(uid, entry)| (uid.clone(), entry.clone()))
             .collect()

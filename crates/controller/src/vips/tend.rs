@@ -27,6 +27,7 @@ use super::{
     leave::{FINALIZER, is_guarded},
     made,
     plan::{self, Mood, Wish},
+    remains::{STILL_HELD, Withheld},
     server::Failure,
     status::{self, Accepted, Wanted},
     warrant::{self, Why},
@@ -108,11 +109,13 @@ impl Steward {
             refusal = Some(warrant::refusal());
         }
         let is_new = self.vips.entry(id).is_none();
-        let remains = self.remains(id, &grant, is_new);
-        let accepted = remains.clone().unwrap_or_else(|| accepted(&grant, refusal));
+        let withheld = self.withheld(id, &grant);
+        let accepted = accepted(&grant, &withheld, refusal);
+        let granted = grant.addresses.iter().copied();
+        let offered: Vec<IpAddr> = granted.filter(|ip| !withheld.contains_key(ip)).collect();
         let now = Timestamp::now();
         let candidates = if may_be_had {
-            self.candidates(id, vip, &grant.addresses, &pods, sight, now)
+            self.candidates(id, vip, &offered, &pods, sight, now)
         } else {
             Candidates::default()
         };
@@ -125,13 +128,8 @@ impl Steward {
         if plan.successor.is_some() {
             self.planned(id);
         }
-        let is_held_elsewhere = remains.is_some();
         let wanted = Wanted {
-            addresses: if is_held_elsewhere {
-                Vec::new()
-            } else {
-                grant.addresses.clone()
-            },
+            addresses: offered,
             candidates: candidates.fit,
             accepted: Some(accepted.clone()),
         };
@@ -165,7 +163,7 @@ impl Steward {
             current = self.answer(id, current, wish).await?;
         }
         let released = self.let_go(id, &current, &grant).await?;
-        let waits = plan.waits || candidates.waits || behind || is_held_elsewhere;
+        let waits = plan.waits || candidates.waits || behind || !withheld.is_empty();
         Ok(if waits { Left::Later } else { released })
     }
 
@@ -203,38 +201,6 @@ impl Steward {
         finalizers.push(FINALIZER.to_owned());
         let metadata = json!({ "finalizers": finalizers });
         self.server.patch(id, vip, metadata).await
-    }
-
-    /// What keeps a new object from its addresses: an object that went without letting go of
-    /// them, and whose holder may still speak for them. Its entry is taken out when it is sure
-    /// to be silent.
-    fn remains(&self, id: &VipId, grant: &Grant, is_new: bool) -> Option<Accepted> {
-        if !is_new || grant.addresses.is_empty() {
-            return None;
-        }
-        let lost = self.vips.lost();
-        let name = format!("{}/{}", id.namespace, id.name);
-        let held = lost.values().find_map(|entry| {
-            let holder = entry.holder.as_ref()?;
-            // An entry that was emptied, because its object was to go, does not tell what its
-            // holder speaks for. What has a record of this name already was the object's.
-            let emptied = entry.addresses.is_empty() && entry.vip == name;
-            let was_its = |ip: &&IpAddr| {
-                entry.addresses.contains(ip) || emptied && !grant.missing.contains(ip)
-            };
-            let ip = grant.addresses.iter().find(was_its)?;
-            Some((*ip, &entry.vip, holder))
-        });
-        let (ip, vip, holder) = held?;
-        Some(Accepted {
-            all: false,
-            reason: "AddressStillHeld",
-            message: format!(
-                "{ip} was held by node {} for VirtualIP {vip}, which went without letting go of \
-                 it; it is free once that node is sure to be silent, within 7 minutes",
-                holder.node
-            ),
-        })
     }
 
     async fn take(&self, id: &VipId, ip: IpAddr) -> Result<(), TendError> {
@@ -378,8 +344,10 @@ fn selected(selector: &LabelSelector, members: &[Arc<Member>]) -> Result<Vec<Arc
     Ok(chosen.cloned().collect())
 }
 
-fn accepted(grant: &Grant, other: Option<Why>) -> Accepted {
+fn accepted(grant: &Grant, withheld: &Withheld, other: Option<Why>) -> Accepted {
     let mut reasons: Vec<Why> = Vec::new();
+    let words = withheld.values().cloned();
+    reasons.extend(words.map(|words| (STILL_HELD, words)));
     let refused = grant.refused.iter();
     reasons.extend(refused.map(|it: &Refusal| (it.reason(), it.to_string())));
     reasons.extend(other);
@@ -411,7 +379,7 @@ mod tests {
                 addresses: ips.collect(),
                 ..Grant::default()
             };
-            accepted(&grant, None).message
+            accepted(&grant, &Withheld::default(), None).message
         };
         assert_eq!(granted(&[1]), "granted 1 of 1 addresses");
         assert_eq!(granted(&[1, 2]), "granted 2 of 2 addresses");

@@ -11,6 +11,7 @@ mod nodes;
 mod old_crds;
 mod peers;
 mod registers;
+mod remains;
 
 fn web() -> Value {
     json!({ "addresses": [IP], "selector": { "matchLabels": { "app": "web" } } })
