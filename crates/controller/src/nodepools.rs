@@ -39,7 +39,7 @@ use self::{
 };
 use crate::{
     events::Events,
-    installation::Installation,
+    installation::{Installation, PERMISSION_MISSING, SCHEMA_OUTDATED},
     leader::Standing,
     metrics::{Metrics, NodePools},
 };
@@ -183,8 +183,16 @@ impl Steward {
                 () = ended => {}
                 () = self.act() => {}
             }
-            // Only a leader tells how pools are.
+            // Only a leader tells how pools are, and what it may not do for them.
             self.needs.metrics.node_pools().clear();
+            let installation = self.needs.metrics.installation();
+            installation.forget(PERMISSION_MISSING);
+            for crd in [
+                schema::crd::<FloatingIPPool>(),
+                schema::crd::<NodeDNSRecordSet>(),
+            ] {
+                installation.forget_objects(SCHEMA_OUTDATED, &crd);
+            }
         }
     }
 

@@ -110,7 +110,7 @@ impl Preallocator {
                 reason: POOL_SHORT,
                 action: "Preallocate",
                 note: format!(
-                    "{missing} of {} addresses are not there: none is free",
+                    "lacks {missing} of {} addresses to preallocate: none is free",
                     pool.size
                 ),
             });

@@ -32,6 +32,9 @@ const MADE_BY: (&str, &str) = ("floe.dev/made-by", "floe-controller");
 const PACE: Duration = Duration::from_mins(5);
 const SOON: Duration = Duration::from_secs(5);
 
+/// The longest pause between two refused writes.
+const LONGEST_WRITE_PAUSE: Duration = Duration::from_mins(1);
+
 /// How long the API server may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -91,7 +94,8 @@ impl KeyError {
                 "apply deploy/controller.yaml, which has the Secret and the permissions"
             }
             Self::Foreign => {
-                "delete the Secret, or label it floe.dev/made-by=floe-controller; floe makes the key"
+                "label it floe.dev/made-by=floe-controller, or delete it and apply \
+                 deploy/controller.yaml; floe then makes the key"
             }
             Self::Random | Self::Silent => "floe tries again every 5 s",
         }
@@ -122,6 +126,7 @@ async fn look_forever(
 ) {
     let subject = format!("secrets {}/{}", place.namespace, place.name);
     let mut logged: Option<&'static str> = None;
+    let mut write_pause = SOON;
     loop {
         let looked = timeout(PATIENCE, look(api, place)).await;
         match looked.unwrap_or(Err(KeyError::Silent)) {
@@ -129,12 +134,20 @@ async fn look_forever(
                 if let Some(before) = logged.take() {
                     installation.resolve(before, &subject);
                 }
+                write_pause = SOON;
                 let is_known = found.is_some();
                 key.send_replace(found);
                 sleep(if is_known { PACE } else { SOON }).await;
             }
             Err(error) => {
                 let reason = error.reason();
+                let pause = if matches!(error, KeyError::Write(_)) {
+                    let next = (write_pause * 2).min(LONGEST_WRITE_PAUSE);
+                    std::mem::replace(&mut write_pause, next)
+                } else {
+                    write_pause = SOON;
+                    SOON
+                };
                 let before = logged.replace(reason);
                 if let Some(before) = before.filter(|it| *it != reason) {
                     installation.resolve(before, &subject);
@@ -154,7 +167,7 @@ async fn look_forever(
                         "cannot get the key for messages between processes",
                     );
                 }
-                sleep(SOON).await;
+                sleep(pause).await;
             }
         }
     }

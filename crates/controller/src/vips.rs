@@ -236,6 +236,7 @@ impl Steward {
             // Only a leader counts.
             self.metrics.vips().states(BTreeMap::new());
             *self.memory() = Memory::default();
+            self.forget_reports();
         };
         duty.each_term(stop, || self.act(), forget).await;
     }
@@ -379,7 +380,12 @@ impl Steward {
         memory.planned.retain(|id, _| exists(id));
         memory.wishes.retain(|id, _| exists(id));
         memory.behind.retain(|id, _| exists(id));
-        memory.unkept.retain(|id, _| exists(id));
+        let unkept = memory.unkept.extract_if(.., |id, _| !exists(id));
+        let gone: Vec<VipId> = unkept.map(|(id, _)| id).collect();
+        drop(memory);
+        for id in gone {
+            self.forget_report(&id);
+        }
     }
 
     /// A panic in any task ends the process; until then memories are as good as they were.

@@ -1,7 +1,11 @@
 //! Without some permissions nothing can be done for any pool. Then each object reports that in its
 //! status, as far as that may be written.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use floe_api::flipop::{ACCEPTED, pool::FloatingIPPool, records::NodeDNSRecordSet};
 use jiff::Timestamp;
@@ -31,23 +35,26 @@ pub async fn report(
     record_sets: &Objects<NodeDNSRecordSet>,
     missing: &mut watch::Receiver<Missing>,
 ) {
-    let mut told: BTreeMap<(&'static str, Id), String> = BTreeMap::new();
+    let mut told = Told::new();
     let (mut pool_changes, mut set_changes) = (pools.changes(), record_sets.changes());
     loop {
         let message = missing.borrow_and_update().clone();
-        let message = message.message().filter(|_| message.blocks());
+        let message = message.message(true).filter(|_| message.blocks());
         if let Some(message) = message {
             let reporter = Reporter {
                 server,
                 teller,
                 message,
             };
-            for (id, pool) in pools.all().unwrap_or_default() {
+            let (pools, record_sets) = (pools.all(), record_sets.all());
+            prune(&mut told, pools.as_ref());
+            prune(&mut told, record_sets.as_ref());
+            for (id, pool) in pools.unwrap_or_default() {
                 let status = pool.status.clone().unwrap_or_default();
                 let status = (status.conditions, json!({}));
                 reporter.tell(&id, &pool, status, &mut told).await;
             }
-            for (id, set) in record_sets.all().unwrap_or_default() {
+            for (id, set) in record_sets.unwrap_or_default() {
                 let status = set.status.clone().unwrap_or_default();
                 let status = (status.conditions, json!({ "state": "error" }));
                 reporter.tell(&id, &set, status, &mut told).await;
@@ -67,6 +74,22 @@ pub async fn report(
     }
 }
 
+/// What was written to which object, by kind and uid: one of the same name that is made anew has
+/// heard nothing.
+type Told = BTreeMap<(&'static str, Option<String>), String>;
+
+fn key<K: Kind>(object: &K) -> (&'static str, Option<String>) {
+    (std::any::type_name::<K>(), object.meta().uid.clone())
+}
+
+/// Forgets objects that are gone. Without the objects nobody can say which ones are.
+fn prune<K: Kind>(told: &mut Told, all: Option<&BTreeMap<Id, Arc<K>>>) {
+    let Some(all) = all else { return };
+    let there: BTreeSet<_> = all.values().map(|it| key(&**it)).collect();
+    let kind = std::any::type_name::<K>();
+    told.retain(|it, _| it.0 != kind || there.contains(it));
+}
+
 struct Reporter<'a> {
     server: &'a Server,
     teller: &'a Teller,
@@ -79,9 +102,9 @@ impl Reporter<'_> {
         id: &Id,
         object: &Arc<K>,
         (conditions, mut patch): (Vec<Condition>, Value),
-        told: &mut BTreeMap<(&'static str, Id), String>,
+        told: &mut Told,
     ) {
-        let key = (std::any::type_name::<K>(), id.clone());
+        let key = key(&**object);
         if told.get(&key) == Some(&self.message) {
             return;
         }

@@ -149,9 +149,10 @@ impl Permission {
 pub struct Missing(Vec<&'static Permission>);
 
 impl Missing {
-    /// All of them in one sentence for a status; none if nothing is missing.
-    pub fn message(&self) -> Option<String> {
-        let words = self.0.iter();
+    /// All that concern an object, in one sentence for its status; none if none is missing.
+    /// Objects that match no `pods` do not need to see them.
+    pub fn message(&self, pods: bool) -> Option<String> {
+        let words = self.0.iter().filter(|it| pods || it.resource != "pods");
         let words: Vec<String> = words
             .map(|it| format!("{} ({})", it.subject(), it.without))
             .collect();
@@ -161,6 +162,14 @@ impl Missing {
     /// Whether nothing can be done.
     pub fn blocks(&self) -> bool {
         self.0.iter().any(|it| it.blocks)
+    }
+
+    /// All of them in one sentence if nodes, or pods where `pods` matter, may not be listed or
+    /// watched: then nobody can tell which nodes fit.
+    pub fn not_seen(&self, pods: bool) -> Option<String> {
+        let is_blind =
+            |it: &&Permission| it.blocks && it.resource == "nodes" || pods && it.resource == "pods";
+        self.0.iter().any(is_blind).then(|| self.message(pods))?
     }
 
     /// Whether bought addresses could not be entered.

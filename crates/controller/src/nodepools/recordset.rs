@@ -23,6 +23,7 @@ use super::{
     server::Failure,
     sight::Sight,
 };
+use crate::installation::PERMISSION_MISSING;
 
 mod report;
 mod running;
@@ -42,6 +43,7 @@ const LONGEST_WRITE_PAUSE: Duration = Duration::from_mins(2);
 pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<NodeDNSRecordSet>>) {
     let object = Arc::clone(&objects.borrow_and_update());
     let schema = Schema::new(&shared);
+    let mut missing = shared.missing.clone();
     let mut worker = Worker {
         caller: Caller {
             kind: "NodeDNSRecordSet",
@@ -56,6 +58,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<N
         busy: false,
         pause: None,
         told: None,
+        told_unseen: false,
         schema,
         failures: 0,
         held: None,
@@ -85,6 +88,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<N
                 worker.pause = None;
                 worker.held = None;
             }
+            Ok(()) = missing.changed() => worker.pause = None,
             () = course.news() => {}
             () = sleep_until(instant), if wake.is_some() => {}
         }
@@ -95,6 +99,18 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<N
         name, "a record set is gone; its name stays as it is"
     );
     worker.shared.metrics.record_set(&worker.id, None);
+    Schema::end::<NodeDNSRecordSet>(&worker.shared, &worker.id);
+    let subject = forbidden_write(&worker.id);
+    let installation = &worker.shared.installation;
+    installation.resolve(PERMISSION_MISSING, &subject);
+}
+
+/// The permission that a write of a status lacks; a role may allow it in some namespaces only.
+fn forbidden_write(id: &Id) -> String {
+    format!(
+        "write nodednsrecordsets/status in namespace {}",
+        id.namespace
+    )
 }
 
 struct Worker {
@@ -111,6 +127,8 @@ struct Worker {
     pause: Option<Timestamp>,
     /// The trouble that is told and lasts.
     told: Option<&'static str>,
+    /// An Event has reported that nodes or pods may not be listed.
+    told_unseen: bool,
     schema: Schema,
     /// Failed writes in a row.
     failures: u32,
@@ -250,6 +268,9 @@ impl Worker {
                 self.busy = false;
                 if let Ok(object) = &outcome {
                     self.failures = 0;
+                    let subject = forbidden_write(&self.id);
+                    let installation = &self.shared.installation;
+                    installation.resolve(PERMISSION_MISSING, &subject);
                     let got = json!(object.status);
                     self.schema.answered(&self.shared, &**object, &patch, &got);
                 }
@@ -266,8 +287,8 @@ impl Worker {
                         self.failures = self.failures.saturating_add(1);
                         self.pause = Some(after(now, pause.min(LONGEST_WRITE_PAUSE)));
                         if let Failure::Forbidden(why) = &failure {
-                            let subject = "write nodednsrecordsets/status";
-                            self.shared.installation.report(reason, subject, why);
+                            let subject = forbidden_write(&self.id);
+                            self.shared.installation.report(reason, &subject, why);
                         }
                     }
                 }

@@ -45,6 +45,9 @@ impl Schema {
         K: Resource<DynamicType = ()>,
     {
         let is_new = self.unkept.answered(patch, got, Instant::now());
+        if self.unkept.fields().is_empty() {
+            Self::end::<K>(shared, &Id::of(object.meta()));
+        }
         let Some(message) = self.message::<K>().filter(|_| is_new) else {
             return;
         };
@@ -52,11 +55,20 @@ impl Schema {
         let (reason, kind) = (SCHEMA_OUTDATED, K::kind(&()));
         warn!(reason, %kind, namespace, name, error = message,
             "the API server does not keep fields of a status");
-        shared.installation.report(reason, &crd::<K>(), &message);
+        let reporter = format!("{namespace}/{name}");
+        let installation = &shared.installation;
+        installation.report_by(&reporter, reason, &crd::<K>(), &message);
         let what = message.clone();
         shared
             .teller
             .tell(object, true, reason, "Write", message, &[&what]);
+    }
+
+    /// All is kept, or the object is gone: it has nothing to report any more.
+    pub fn end<K: Resource<DynamicType = ()>>(shared: &Shared, id: &Id) {
+        let reporter = format!("{}/{}", id.namespace, id.name);
+        let installation = &shared.installation;
+        installation.resolve_by(&reporter, SCHEMA_OUTDATED, &crd::<K>());
     }
 
     /// What is not kept and what to do about it; none if everything is.
@@ -68,6 +80,7 @@ impl Schema {
     }
 }
 
-fn crd<K: Resource<DynamicType = ()>>() -> String {
+/// The name of the CRD of a kind.
+pub fn crd<K: Resource<DynamicType = ()>>() -> String {
     format!("{}.{}", K::plural(&()), K::group(&()))
 }

@@ -34,6 +34,7 @@ use super::{
     schema::Schema,
     server::Failure,
 };
+use crate::installation::PERMISSION_MISSING;
 
 mod calls;
 mod notes;
@@ -72,6 +73,7 @@ pub async fn run(shared: Arc<Shared>, id: Id, mut objects: watch::Receiver<Arc<F
         work: FuturesUnordered::new(),
         writes: Writes::default(),
         told: BTreeSet::new(),
+        told_unseen: false,
         schema,
     };
     worker.take_up();
@@ -130,6 +132,8 @@ struct Worker {
     writes: Writes,
     /// Troubles that are told and last.
     told: BTreeSet<(String, &'static str)>,
+    /// An Event has reported that nodes or pods may not be listed.
+    told_unseen: bool,
     schema: Schema,
 }
 
@@ -334,6 +338,12 @@ impl Worker {
         let Id { namespace, name } = &self.id;
         info!(namespace, name, "a pool is gone");
         self.shared.metrics.pool(&self.id, None);
+        Schema::end::<FloatingIPPool>(&self.shared, &self.id);
+        for is_status in [true, false] {
+            let subject = calls::forbidden_write(&self.id, is_status);
+            let installation = &self.shared.installation;
+            installation.resolve(PERMISSION_MISSING, &subject);
+        }
         let texts = self.object.spec.ips.iter();
         let ips = texts.filter_map(|text| address::parse(text)).collect();
         self.annotate(Given {

@@ -57,7 +57,7 @@ fn words(ip: IpAddr, entry: &Entry) -> String {
     match &entry.holder {
         Some(holder) => format!(
             "{ip} was held by node {} for VirtualIP {vip}, which went without letting go of it; \
-             it is free once that node is sure to be silent, within 7 minutes",
+             it is free once that node is sure to be silent, after about 7 minutes",
             holder.node
         ),
         None => format!("{ip} is being withdrawn from VirtualIP {vip}, which is gone"),

@@ -65,19 +65,36 @@ impl Steward {
     fn note_unkept(&self, id: &VipId, patch: &Value, answer: &VirtualIP) {
         let mut memory = self.memory();
         let unkept = memory.unkept.entry(id.clone()).or_default();
-        if !unkept.answered(patch, &json!(answer.status), Instant::now()) {
+        let is_new = unkept.answered(patch, &json!(answer.status), Instant::now());
+        let (crd, file) = CRD;
+        let reporter = reporter(id);
+        let installation = self.metrics.installation();
+        if unkept.fields().is_empty() {
+            installation.resolve_by(&reporter, SCHEMA_OUTDATED, crd);
+        }
+        if !is_new {
             return;
         }
         let fields = unkept.fields().iter();
         let fields: Vec<String> = fields.map(|it| format!("status.{it}")).collect();
         drop(memory);
-        let (crd, file) = CRD;
         let message = definitions::lacks(crd, &fields, file);
-        let installation = self.metrics.installation();
         // One Event is enough for a CRD, however many objects it has.
-        if installation.report(SCHEMA_OUTDATED, crd, &message) {
+        if installation.report_by(&reporter, SCHEMA_OUTDATED, crd, &message) {
             self.teller.about(answer, SCHEMA_OUTDATED, "Write", message);
         }
+    }
+
+    /// An object is gone, and has nothing to report any more.
+    pub(super) fn forget_report(&self, id: &VipId) {
+        let installation = self.metrics.installation();
+        installation.resolve_by(&reporter(id), SCHEMA_OUTDATED, CRD.0);
+    }
+
+    /// Withdraws what objects have reported that this process does not look after any more.
+    pub(super) fn forget_reports(&self) {
+        let installation = self.metrics.installation();
+        installation.forget_objects(SCHEMA_OUTDATED, CRD.0);
     }
 
     /// Forgets what the API server did not keep: the CRD has changed, and the next write may be
@@ -96,4 +113,8 @@ impl Steward {
         let since = memory.behind.entry(id.clone());
         since.or_insert_with(Instant::now).elapsed() >= super::BEHIND
     }
+}
+
+fn reporter(id: &VipId) -> String {
+    format!("{}/{}", id.namespace, id.name)
 }

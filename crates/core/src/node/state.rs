@@ -23,7 +23,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::json;
-use crate::{addr::canonical, cni::result::Outcome, ipam::args::IpInfo};
+use crate::{
+    addr::canonical,
+    cni::result::Outcome,
+    ipam::args::IpInfo,
+    json::{Names, decode},
+};
 
 /// What was attached for one container, in the order in which it was.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,7 +83,7 @@ impl State {
     /// Reads a file of floe or galaxy.
     pub fn parse(text: &str) -> Result<Self, StateError> {
         let list: Option<Vec<Value>> =
-            serde_json::from_str(text).map_err(|error| StateError(error.to_string()))?;
+            decode(text.as_bytes(), Names::Exact).map_err(|error| StateError(error.to_string()))?;
         let read = |(number, element): (usize, Value)| {
             let wrong = |why: String| StateError(format!("element {number}: {why}"));
             let Value::Object(element) = element else {

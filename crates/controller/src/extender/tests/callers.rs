@@ -316,6 +316,14 @@ async fn a_replica_without_a_key_reports_it_and_signs_as_soon_as_the_key_exists(
         .until(|_| problems()[0].reason == "PeersSecretForeign")
         .await;
     assert_eq!(problems().len(), 1);
+    // The Role has no `create`, so without the Secret of the manifest nothing would be made.
+    let message = problems()[0].message.clone();
+    for part in [
+        "label it floe.dev/made-by=floe-controller",
+        "deploy/controller.yaml",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
 
     let secret = json!({
         "metadata": { "name": "floe-extender-peers" },

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{Course, Done, Worker, running::Running};
 use crate::{
+    installation::PERMISSION_MISSING,
     metrics::RecordFigures,
     nodepools::{
         names::Standing,
@@ -41,7 +42,22 @@ impl Worker {
             Course::Running(running) => {
                 let figures = running.figures();
                 self.shared.metrics.record_set(&self.id, Some(figures));
-                running.status(&old)
+                let pods = running.plan.selection.pods.is_some();
+                let not_seen = self.shared.missing.borrow().not_seen(pods);
+                let (mut verdicts, mut status) = running.status(&old);
+                let was_told = std::mem::replace(&mut self.told_unseen, not_seen.is_some());
+                if let Some(message) = not_seen {
+                    if !was_told {
+                        let (reason, note) = (PERMISSION_MISSING, message.clone());
+                        let teller = &self.shared.teller;
+                        teller.tell(&*self.object, true, reason, "Validate", note, &[&message]);
+                    }
+                    status.state = "error".into();
+                    status.error.clone_from(&message);
+                    verdicts.retain(|it| it.kind != ACCEPTED);
+                    verdicts.insert(0, Verdict::bad(ACCEPTED, PERMISSION_MISSING, message));
+                }
+                (verdicts, status)
             }
         };
         if wanted.error.is_empty() {

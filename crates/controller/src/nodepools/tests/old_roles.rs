@@ -115,3 +115,127 @@ async fn a_review_without_an_answer_grants_nothing() {
         .await;
     scene.until(|it| it.ip("p", A) == "active n2").await;
 }
+
+/// Requests for this kind are forbidden: reviews say so, and lists and watches are refused.
+fn forbid(scene: &Scene, kind: &str) {
+    let denied = ["list", "watch"].map(|verb| format!("{verb} {kind}"));
+    scene.server.state().denied = denied.into();
+    let path = format!("/{kind}");
+    let fault = ServerFault::Refuse(403);
+    scene.server.always(Method::GET, &path, fault);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_report_that_nodes_may_not_be_listed() {
+    let mut scene = two_nodes();
+    scene.server.state().denied = vec!["list nodes".to_owned()];
+    let fault = ServerFault::Refuse(403);
+    scene.server.always(Method::GET, "/nodes", fault);
+    scene.server.put(POOLS, pool("p"));
+    scene.server.put(SETS, record_set("s", json!({})));
+    scene.start();
+    scene
+        .until(|it| it.condition(&it.status("p"), "Accepted") == "False PermissionMissing")
+        .await;
+    scene
+        .until(|it| it.condition(&it.set_status("s"), "Accepted") == "False PermissionMissing")
+        .await;
+    let error = scene.error("p");
+    assert!(error.contains("list nodes"), "{error}");
+    assert_eq!(text(&scene.set_status("s")["error"]), error);
+    assert_eq!(scene.set_status("s")["state"], "error");
+    for kind in ["FloatingIPPool p", "NodeDNSRecordSet s"] {
+        let told = format!("{kind} PermissionMissing");
+        scene.until(|it| it.events().contains(&told)).await;
+    }
+    let before = writes(&scene);
+    pass(300).await;
+    assert_eq!(writes(&scene), before, "an idle object is written to");
+
+    // The roles are applied: everything goes on by itself.
+    scene.server.heal();
+    scene.server.state().denied.clear();
+    pass(90).await;
+    scene.until(|it| it.ip("p", A) == "active n2").await;
+    scene
+        .until(|it| it.condition(&it.status("p"), "Accepted") == "True Valid")
+        .await;
+    scene
+        .until(|it| it.condition(&it.set_status("s"), "Accepted") == "True Valid")
+        .await;
+    assert_eq!(scene.error("p"), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_pools_that_match_pods_report_that_pods_may_not_be_listed() {
+    let mut scene = two_nodes();
+    forbid(&scene, "pods");
+    scene.server.put(POOLS, pool("simple"));
+    let mut matching = pool_with("matching", json!({ "ips": ["192.168.1.9"] }));
+    matching["spec"]["match"]["podNamespace"] = json!("ingress");
+    matching["spec"]["match"]["podLabel"] = json!("app=ingress");
+    scene.server.put(POOLS, matching);
+    scene.start();
+    scene
+        .until(|it| it.condition(&it.status("matching"), "Accepted") == "False PermissionMissing")
+        .await;
+    scene
+        .until(|it| it.condition(&it.status("simple"), "Accepted") == "True Valid")
+        .await;
+    assert_eq!(scene.error("simple"), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_write_is_no_problem_any_more_once_a_write_succeeds() {
+    let mut scene = two_nodes();
+    for kind in ["floatingippools", "nodednsrecordsets"] {
+        for method in [Method::PATCH, Method::PUT] {
+            let path = format!("/{kind}/");
+            let fault = ServerFault::Refuse(403);
+            scene.server.always(method, &path, fault);
+        }
+    }
+    scene.server.put(POOLS, pool("p"));
+    scene.server.put(SETS, record_set("s", json!({})));
+    scene.start();
+    for kind in ["floatingippools", "nodednsrecordsets"] {
+        let subject = format!("subject=\"write {kind}/status in namespace ns\"");
+        scene.until(|it| it.figures().contains(&subject)).await;
+    }
+    scene.server.heal();
+    pass(180).await;
+    scene
+        .until(|it| !it.figures().contains("PermissionMissing"))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_does_not_lead_any_more_has_no_missing_permissions() {
+    let mut scene = two_nodes();
+    flipops_roles(&scene);
+    scene.server.put(POOLS, pool("p"));
+    scene.start();
+    scene
+        .until(|it| it.figures().contains("PermissionMissing"))
+        .await;
+    scene.standing.send_replace(Standing::Unknown);
+    scene
+        .until(|it| !it.figures().contains("PermissionMissing"))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_made_anew_reports_what_is_missing_again() {
+    let mut scene = two_nodes();
+    flipops_roles(&scene);
+    scene.server.put(POOLS, pool("p"));
+    scene.start();
+    let blocked =
+        |it: &Scene| it.condition(&it.status("p"), "Accepted") == "False PermissionMissing";
+    scene.until(blocked).await;
+    scene.server.delete(POOLS, "p");
+    let mut again = pool("p");
+    again["metadata"]["uid"] = json!("again");
+    scene.server.put(POOLS, again);
+    scene.until(blocked).await;
+}

@@ -24,6 +24,7 @@ use super::{
     },
     Course, Done, LONGEST_WRITE_PAUSE, Running, WRITE_PAUSE, Worker,
 };
+use crate::installation::PERMISSION_MISSING;
 
 impl Worker {
     /// Begins what the machine wants now.
@@ -188,6 +189,9 @@ impl Worker {
         match outcome {
             Ok(object) => {
                 self.writes.failures = 0;
+                let subject = forbidden_write(&self.id, patch.is_some());
+                let installation = &self.shared.installation;
+                installation.resolve(PERMISSION_MISSING, &subject);
                 if let Some(patch) = patch {
                     let got = json!(object.status);
                     self.schema.answered(&self.shared, &*object, patch, &got);
@@ -207,8 +211,8 @@ impl Worker {
                 self.writes.failures = self.writes.failures.saturating_add(1);
                 self.writes.pause = Some(after(now, pause.min(LONGEST_WRITE_PAUSE)));
                 if let Failure::Forbidden(why) = &failure {
-                    let subject = "write floatingippools and floatingippools/status";
-                    self.shared.installation.report(reason, subject, why);
+                    let subject = forbidden_write(&self.id, patch.is_some());
+                    self.shared.installation.report(reason, &subject, why);
                 }
                 if std::mem::take(&mut self.writes.asked)
                     && let Course::Running(running) = &mut self.course
@@ -227,6 +231,13 @@ impl Worker {
             }
         }
     }
+}
+
+/// The permission that a write lacks; a role may allow it in some namespaces only.
+pub(super) fn forbidden_write(id: &Id, is_status: bool) -> String {
+    let subresource = if is_status { "/status" } else { "" };
+    let namespace = &id.namespace;
+    format!("write floatingippools{subresource} in namespace {namespace}")
 }
 
 /// Whether a call changes something at the cloud, so that lists from before are old.

@@ -29,7 +29,10 @@ use super::{
     },
     Course, Done, Given, Running, Worker,
 };
-use crate::metrics::{IpFigures, PoolFigures};
+use crate::{
+    installation::PERMISSION_MISSING,
+    metrics::{IpFigures, PoolFigures},
+};
 
 /// The types of conditions that only floe writes.
 const OURS: [&str; 3] = [ACCEPTED, READY, PUBLISHED];
@@ -69,10 +72,17 @@ impl Worker {
         let Course::Running(running) = &mut self.course else {
             return None;
         };
+        let pods = running.plan.selection.pods.is_some();
+        let not_seen = self.shared.missing.borrow().not_seen(pods);
         // Before everything was listed the last status is better than a guess.
-        if !running.looked {
-            return None;
+        let is_looked = running.looked;
+        self.tell_unseen(not_seen.as_deref());
+        if !is_looked {
+            return not_seen.map(|message| self.unseen(message, now));
         }
+        let Course::Running(running) = &mut self.course else {
+            return None;
+        };
         let view = running.machine.view(now);
         if let Some(keeper) = &mut running.keeper {
             keeper.want(view.published.as_ref(), now);
@@ -87,7 +97,7 @@ impl Worker {
         if !heard && shown && view.error.is_none() && !self.writes.asked {
             return None;
         }
-        let mut verdicts = vec![Verdict::accepted(None), Verdict::ready(&view, heard)];
+        let mut verdicts = vec![accepted(not_seen), Verdict::ready(&view, heard)];
         verdicts.extend(
             running
                 .keeper
@@ -107,7 +117,7 @@ impl Worker {
         };
         status.show(&view);
         if status.error.is_empty() {
-            status.error = self.installation_error().unwrap_or_default();
+            status.error = self.installation_error(pods).unwrap_or_default();
         }
         self.shared.metrics.pool(&self.id, Some(figures));
         if let Some(given) = given {
@@ -116,6 +126,34 @@ impl Worker {
         self.tell_troubles(&view);
         self.tell_moves(&old.memory, &status.memory);
         Some(status)
+    }
+
+    /// Emits one Event while nodes or pods may not be listed.
+    fn tell_unseen(&mut self, message: Option<&str>) {
+        let was_told = std::mem::replace(&mut self.told_unseen, message.is_some());
+        if let Some(message) = message.filter(|_| !was_told) {
+            let (teller, note) = (&self.shared.teller, message.to_owned());
+            let reason = PERMISSION_MISSING;
+            teller.tell(&*self.object, true, reason, "Validate", note, &[message]);
+        }
+    }
+
+    /// The status while nodes or pods may not be listed: the rest stays as it was.
+    fn unseen(&self, message: String, now: Timestamp) -> FloatingIPPoolStatus {
+        let old = self.object.status.clone().unwrap_or_default();
+        let generation = self.object.metadata.generation;
+        let verdicts = [accepted(Some(message.clone()))];
+        FloatingIPPoolStatus {
+            error: message,
+            conditions: status::conditions(
+                &old.conditions,
+                &[ACCEPTED],
+                &verdicts,
+                generation,
+                now,
+            ),
+            ..old
+        }
     }
 
     fn tell_troubles(&mut self, view: &View) {
@@ -211,7 +249,12 @@ impl Worker {
             let answer = if is_allowed {
                 Answer::Done
             } else {
-                let words = self.shared.missing.borrow().message().unwrap_or_default();
+                let words = self
+                    .shared
+                    .missing
+                    .borrow()
+                    .message(true)
+                    .unwrap_or_default();
                 Answer::Refused(Refusal::new(Class::NotPermitted, words))
             };
             self.answer_intent(answer, now);
@@ -247,9 +290,9 @@ impl Worker {
     }
 
     /// Problems of the installation, for a status that has nothing worse to report.
-    fn installation_error(&self) -> Option<String> {
+    fn installation_error(&self, pods: bool) -> Option<String> {
         let schema = self.schema.message::<FloatingIPPool>();
-        schema.or_else(|| self.shared.missing.borrow().message())
+        schema.or_else(|| self.shared.missing.borrow().message(pods))
     }
 }
 
@@ -270,6 +313,13 @@ impl Running {
         self.annotated = Some(given.clone());
         given.seen = std::mem::take(&mut self.notes.news);
         Some(given)
+    }
+}
+
+fn accepted(not_seen: Option<String>) -> Verdict {
+    match not_seen {
+        Some(message) => Verdict::bad(ACCEPTED, PERMISSION_MISSING, message),
+        None => Verdict::accepted(None),
     }
 }
 

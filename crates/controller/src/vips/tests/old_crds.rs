@@ -32,6 +32,7 @@ async fn a_field_that_the_crd_lacks_is_written_again_only_when_the_crd_has_chang
     scene.until(|it| it.candidates("web") == ["a"]).await;
     assert!(scene.vip("web")["status"]["summary"].is_null());
     scene.until(is_reported).await;
+    assert_eq!(scene.metrics.installation().problems().len(), 1);
     pass(5).await;
     let before = writes(&scene);
     pass(300).await;
@@ -46,6 +47,9 @@ async fn a_field_that_the_crd_lacks_is_written_again_only_when_the_crd_has_chang
     let summary = json!({ "addresses": IP, "candidates": 2 });
     scene
         .until(|it| it.vip("web")["status"]["summary"] == summary)
+        .await;
+    scene
+        .until(|it| it.metrics.installation().problems().is_empty())
         .await;
 }
 

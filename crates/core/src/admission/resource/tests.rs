@@ -107,6 +107,10 @@ fn somebody_who_runs_with_an_address_is_told() {
     };
     let updated = judge(Kind::FloatingIP, write, None);
     assert_eq!(reasons(&updated.warnings), ["PodRuns"]);
+    // Its node takes the address off, so it does not.
+    let told = updated.warnings[0].to_string();
+    assert!(!told.contains("goes on with it"), "{told}");
+    assert!(told.contains("may lose it"), "{told}");
 }
 
 #[test]

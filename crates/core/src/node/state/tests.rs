@@ -117,8 +117,8 @@ fn addresses_that_cannot_be_read_are_none() {
 #[test]
 fn what_is_wrong_with_a_file_is_said() {
     let table = [
-        ("", "state file: EOF while parsing"),
-        ("{}", "state file: invalid type: map"),
+        ("", "state file: the text is empty"),
+        ("{}", "state file: expected an array, found an object"),
         ("[1]", "state file: element 1: not an object"),
         (
             r#"[{"NetworkType":"a"},{"NetworkType":1}]"#,
