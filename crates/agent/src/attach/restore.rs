@@ -21,7 +21,12 @@ use serde_json::json;
 use tracing::{info, warn};
 
 use super::{AttachError, Attacher, Step, Surroundings, detach::Netns, version_of};
-use crate::{permits::PermitError, pods::Wanted, request::Request, state};
+use crate::{
+    permits::PermitError,
+    pods::{PodError, Wanted},
+    request::Request,
+    state,
+};
 
 /// What a restore does to the networks of a pod.
 struct Plan {
@@ -219,9 +224,10 @@ impl Attacher {
         let permitted = match self.permitted(pod, wanted.clone(), |it| it != ip).await {
             // Addresses that worked a moment ago must not stay down because the API server is
             // away: what was read before they were detached counts.
-            Err(AttachError::Permit(PermitError::Unreadable { .. })) if plan.was_up(&wanted) => {
-                wanted
-            }
+            Err(
+                AttachError::Pod(PodError::Unreadable { .. })
+                | AttachError::Permit(PermitError::Unreadable { .. }),
+            ) if plan.was_up(&wanted) => wanted,
             permitted => permitted?,
         };
         let ips = ips_of(&permitted);

@@ -63,6 +63,10 @@ pub struct Entry {
     /// The addresses that are granted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
+    /// The addresses that were withdrawn because the object is gone. The node of the holder may
+    /// still answer for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<IpAddr>,
     /// Who has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holding>,
@@ -124,6 +128,7 @@ impl Entry {
         Self {
             vip: format!("{namespace}/{name}"),
             addresses: status.addresses,
+            withheld: Vec::new(),
             holder: status.holder,
             successor: status.successor,
             moves: status.moves,
@@ -140,6 +145,15 @@ impl Entry {
             successor: None,
             ..self.clone()
         })
+    }
+
+    /// The same for an object that is gone: nothing else may tell what its holder speaks for.
+    pub fn orphaned(&self) -> Option<Self> {
+        let next = self.withdrawn()?;
+        let addresses = self.addresses.iter();
+        let new = addresses.filter(|ip| !self.withheld.contains(ip));
+        let withheld = self.withheld.iter().chain(new).copied().collect();
+        Some(Self { withheld, ..next })
     }
 
     /// The object as it is by its entry, whatever its status shows. Without an entry nothing

@@ -67,7 +67,7 @@ impl Steward {
 
     /// The same for one entry.
     async fn withdraw(&self, uid: String, entry: Entry) -> bool {
-        let Some(next) = entry.withdrawn() else {
+        let Some(next) = entry.orphaned() else {
             return true;
         };
         let vip = next.vip.clone();

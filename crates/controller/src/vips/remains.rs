@@ -32,7 +32,8 @@ impl Steward {
             // what its holder speaks for. What has a record of this name already was the
             // object's.
             let emptied = entry.addresses.is_empty() && entry.vip == name;
-            entry.addresses.contains(ip) || emptied && !grant.missing.contains(ip)
+            let was_listed = entry.addresses.contains(ip) || entry.withheld.contains(ip);
+            was_listed || emptied && !grant.missing.contains(ip)
         };
         let lost = self
             .vips

@@ -98,9 +98,10 @@ impl Steward {
     }
 
     /// Forgets what the API server did not keep: the CRD has changed, and the next write may be
-    /// kept.
+    /// kept. Objects whose write is not kept report it again.
     pub(super) fn forget_unkept(&self) {
         self.memory().unkept.clear();
+        self.forget_reports();
     }
 
     /// Whether the status is behind its register for so long that the agent may never update it.

@@ -117,10 +117,14 @@ pub struct Look {
 pub struct Verdicts(BTreeMap<IpAddr, (Obstacle, Moment)>);
 
 impl Verdicts {
+    /// Forgets what was found too long ago, also while no look succeeds.
+    pub fn expire(&mut self, now: Moment) {
+        self.0.retain(|_, (_, since)| now < since.after(VERDICT));
+    }
+
     /// Takes in what a look has found; the addresses for which an obstacle is to be searched.
-    pub fn suspects(&mut self, look: &Look, now: Moment) -> BTreeSet<IpAddr> {
-        self.0
-            .retain(|ip, (_, since)| now < since.after(VERDICT) && !look.passing.contains(ip));
+    pub fn suspects(&mut self, look: &Look) -> BTreeSet<IpAddr> {
+        self.0.retain(|ip, _| !look.passing.contains(ip));
         let known = self.0.keys().chain(&look.stuck);
         known.copied().collect()
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use floe_core::{
-    addr,
+    addr::canonical,
     vip::{VipId, keeper::Role},
 };
 use floe_net::{
@@ -213,6 +213,8 @@ impl Host {
         let had = self.own.have(&plan.own, &self.deadline);
         let deaf = self.voices.answer(&plan.answers, &self.deadline);
         let mut findings = plan.findings.clone();
+        // An earlier verdict says nothing about an address that a pod or the host has itself.
+        let forwarded: BTreeSet<IpAddr> = plan.rules.forwarded().collect();
         for (id, finding) in &mut findings {
             let why = finding.links.iter().find_map(|link| deaf.get(link));
             if let Some(why) = why {
@@ -228,7 +230,9 @@ impl Host {
                 let why = Trouble::NotOnHost(why.to_string());
                 finding.trouble.get_or_insert(why);
             }
-            if let Some(obstacle) = its().find_map(|ip| self.forwarding.obstacle(*ip)) {
+            let its = its().map(|ip| canonical(*ip));
+            let mut its = its.filter(|ip| forwarded.contains(ip));
+            if let Some(obstacle) = its.find_map(|ip| self.forwarding.obstacle(ip)) {
                 let why = Unreachable::NotForwarding(obstacle.clone());
                 finding.unreachable.get_or_insert(why);
             }
@@ -278,7 +282,7 @@ fn handed_over(order: &Order) -> BTreeSet<IpAddr> {
     let roles = order.serving.roles.values();
     let yielded = roles.filter(|it| matches!(it.role, Role::HandedTo(_)));
     let addresses = yielded.flat_map(|it| &it.addresses);
-    addresses.map(|ip| addr::canonical(*ip)).collect()
+    addresses.map(|ip| canonical(*ip)).collect()
 }
 
 /// Makes the routes to other nodes these, whatever there was.

@@ -44,6 +44,33 @@ async fn an_address_waits_until_it_is_withdrawn_from_an_object_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_address_without_a_record_waits_while_a_lost_holder_may_answer_for_it() {
+    let scene = Scene::start(|server| {
+        server.put(PODS, pod("a", "n1", "True"));
+        let mut gone = vip("gone", &web());
+        gone["metadata"]["uid"] = json!("f-gone");
+        gone["status"] = json!({
+            "addresses": [IP], "holder": holding("b", "n2", 4), "moves": 3,
+        });
+        set_entry(server, &gone);
+        server.put(VIPS, vip("web", &web()));
+    })
+    .await;
+    scene
+        .until(|it| it.entry_of_uid("f-gone")["addresses"].is_null())
+        .await;
+    pass(300).await;
+    assert_eq!(scene.accepted("shop", "web"), "False AddressStillHeld");
+    assert_eq!(scene.entry("web"), json!(null), "n2 may go on by promises");
+    let why = message(&scene, "web");
+    assert!(why.contains("was held by node n2"), "{why}");
+    pass(120).await;
+    scene
+        .until(|it| it.accepted("shop", "web") == "True Granted")
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_that_gets_one_more_address_serves_the_others_while_it_waits() {
     let scene = Scene::start(|server| {
         server.put(PODS, pod("a", "n1", "True"));

@@ -202,7 +202,8 @@ fn at(seconds: u64) -> Moment {
 
 /// Whether there is a verdict after a look, where an obstacle is there or not.
 fn judged(verdicts: &mut Verdicts, look: &Look, is_closed: bool, seconds: u64) -> bool {
-    let suspects = verdicts.suspects(look, at(seconds));
+    verdicts.expire(at(seconds));
+    let suspects = verdicts.suspects(look);
     let obstacle = |ip| (ip, Obstacle::Policy("ip filter FORWARD".into()));
     let obstacles = suspects.into_iter().filter(|_| is_closed).map(obstacle);
     verdicts.found(look, obstacles.collect(), at(seconds));
@@ -229,6 +230,10 @@ fn a_verdict_outlasts_the_holding_until_the_firewall_is_opened_a_packet_passes_o
     assert!(!judged(&mut closed(), &found(false, true), true, 301));
     assert!(judged(&mut closed(), &found(false, false), true, 600));
     assert!(!judged(&mut closed(), &found(false, false), true, 601));
+    // Also while no look succeeds.
+    let mut verdicts = closed();
+    verdicts.expire(at(601));
+    assert_eq!(verdicts.obstacle(ip("10.9.0.1")), None);
     // New evidence counts anew.
     let mut verdicts = closed();
     assert!(judged(&mut verdicts, &found(true, false), true, 400));

@@ -75,12 +75,13 @@ impl Forwarding {
 
     fn update(&mut self, plan: &Plan) -> Result<(), NftError> {
         let now = boottime::now();
+        self.verdicts.expire(Moment(now));
         let caller = Caller {
             until: Instant::now() + PATIENCE,
         };
         let look = self.count(plan, caller, now)?;
-        let suspects = self.verdicts.suspects(&look, Moment(now));
-        let obstacles = caller.explain(plan, &suspects)?;
+        let suspects = self.verdicts.suspects(&look);
+        let obstacles = caller.explain(plan, &suspects, &self.verdicts)?;
         self.verdicts.found(&look, obstacles, Moment(now));
         Ok(())
     }
@@ -136,6 +137,7 @@ impl Caller {
         self,
         plan: &Plan,
         suspects: &BTreeSet<IpAddr>,
+        known: &Verdicts,
     ) -> Result<BTreeMap<IpAddr, Obstacle>, NftError> {
         if suspects.is_empty() {
             return Ok(BTreeMap::new());
@@ -149,7 +151,9 @@ impl Caller {
             };
             let chain = self.chain(&chains, first)?;
             for ip in family {
-                if let Some(obstacle) = setting(plan, ip).or_else(|| chain.clone()) {
+                if let Some(obstacle) =
+                    setting(plan, ip, known.obstacle(ip)).or_else(|| chain.clone())
+                {
                     found.insert(ip, obstacle);
                 } else {
                     debug!(%ip, "packets do not leave the node for an unknown reason");
@@ -174,17 +178,42 @@ impl Caller {
 }
 
 /// The setting that keeps the kernel from forwarding packets of this address.
-fn setting(plan: &Plan, ip: IpAddr) -> Option<Obstacle> {
-    let setting = if ip.is_ipv4() {
-        let mut links = plan.answers.iter();
-        let link = links.find(|(_, addresses)| addresses.contains(&ip));
-        // An address that has moved away is on no link of this node.
-        link.map_or("net/ipv4/ip_forward".to_owned(), |(link, _)| {
-            format!("net/ipv4/conf/{link}/forwarding")
-        })
-    } else {
-        "net/ipv6/conf/all/forwarding".to_owned()
-    };
+fn setting(plan: &Plan, ip: IpAddr, known: Option<&Obstacle>) -> Option<Obstacle> {
+    let setting = deciding(plan, ip, known);
     let is_off = sysctl::read(&setting).is_ok_and(|value| value == "0");
     is_off.then_some(Obstacle::Setting(setting))
+}
+
+/// The setting that decides whether packets of this address are forwarded.
+fn deciding(plan: &Plan, ip: IpAddr, known: Option<&Obstacle>) -> String {
+    if let Some(Obstacle::Setting(known)) = known {
+        // An address that has moved away is on no link of this node, by which to find it again.
+        return known.clone();
+    }
+    if ip.is_ipv6() {
+        return "net/ipv6/conf/all/forwarding".to_owned();
+    }
+    let mut links = plan.answers.iter();
+    let link = links.find(|(_, addresses)| addresses.contains(&ip));
+    link.map_or("net/ipv4/ip_forward".to_owned(), |(link, _)| {
+        format!("net/ipv4/conf/{link}/forwarding")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_of_a_link_is_read_again_after_the_address_has_moved_away() {
+        let ip: IpAddr = "10.9.0.1".parse().unwrap();
+        let mut plan = Plan::default();
+        plan.answers.insert("eth0".to_owned(), [ip].into());
+        let of_link = deciding(&plan, ip, None);
+        assert_eq!(of_link, "net/ipv4/conf/eth0/forwarding");
+        let moved = Plan::default();
+        assert_eq!(deciding(&moved, ip, None), "net/ipv4/ip_forward");
+        let known = Obstacle::Setting(of_link.clone());
+        assert_eq!(deciding(&moved, ip, Some(&known)), of_link);
+    }
 }
