@@ -27,6 +27,7 @@ fn entry() -> Entry {
     Entry {
         vip: "shop/web".into(),
         addresses: vec![[10, 0, 0, 1].into()],
+        withheld: Vec::new(),
         holder: Some(holding("web-0")),
         successor: Some(Holding {
             ready: true,
@@ -41,6 +42,28 @@ fn entry() -> Entry {
             to: "web-0".into(),
         }),
     }
+}
+
+#[test]
+fn addresses_of_an_object_that_is_gone_stay_withheld() {
+    let next = entry().orphaned().expect("it still offers an address");
+    assert_eq!(
+        (&next.addresses, &next.withheld),
+        (&vec![], &entry().addresses)
+    );
+    assert_eq!((&next.successor, &next.holder), (&None, &entry().holder));
+    assert_eq!(next.orphaned(), None, "there is nothing more to withdraw");
+    let mut register = VirtualIPRegister::named("floe-vips-3");
+    register.entries.insert("3f2a".into(), next.clone());
+    let read = VirtualIPRegister::deserialize(json!(register)).unwrap();
+    assert_eq!(read, register);
+
+    let again = Entry {
+        addresses: vec![[10, 0, 0, 1].into(), [10, 0, 0, 2].into()],
+        ..next
+    };
+    let next = again.orphaned().unwrap();
+    assert_eq!(next.withheld, again.addresses);
 }
 
 /// What a merge makes of an object.
