@@ -179,7 +179,7 @@ fn what_the_kernel_lists_is_what_was_programmed_and_a_loss_is_found() {
         ("flush chain inet floe-vip guard", "RuleMissing"),
         (
             "delete element inet floe-vip held4 { 10.9.0.100 }",
-            "AddressMissing",
+            "ElementMissing",
         ),
         ("flush set inet floe-vip alive", "NotAlive"),
         ("delete table inet floe-vip", "ChainMissing"),
