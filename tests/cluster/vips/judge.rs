@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_holder_that_answers_after_the_next_one_is_learnt_is_found() {
-        let holdings = learnt(&[(0, Some("a")), (100, Some("b")), (2_000, Some("a"))]);
+        let holdings = learnt(&[(0, Some("a")), (100, Some("b")), (5_000, Some("a"))]);
         let answers = [(10, "a"), (99, "a"), (99, "b"), (101, "b"), (800, "b")];
         assert_eq!(judge_answers(&heard(&answers), &holdings), Ok(()));
         // Also after the next one was heard and before it is learnt.
