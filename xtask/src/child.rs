@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// How long an interrupted child may take to put things in order.
@@ -21,9 +22,11 @@ const GRACE: Duration = Duration::from_secs(10);
 /// left behind holds its output open.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Starts children one after the other and ends the running one on Ctrl-C.
+/// Starts children, and ends all of them on Ctrl-C.
+#[derive(Clone)]
 pub struct Children {
-    end: EndSignals,
+    /// Whether this command was asked to end.
+    ended: watch::Receiver<bool>,
 }
 
 /// The signals that ask this command to end.
@@ -53,12 +56,14 @@ pub struct Finished {
 }
 
 /// What happens to the standard output of a child, besides being returned.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Output {
+#[derive(Clone, Copy)]
+pub enum Output<'a> {
     /// It is passed on as it comes.
     Shown,
     /// Nobody sees it.
     Kept,
+    /// Each whole line goes to this function.
+    Lines(&'a dyn Fn(&str)),
 }
 
 impl Children {
@@ -70,20 +75,32 @@ impl Children {
         } else {
             Some(signal(SignalKind::hangup())?)
         };
-        Ok(Self {
-            end: EndSignals {
-                interrupt: signal(SignalKind::interrupt())?,
-                terminate: signal(SignalKind::terminate())?,
-                hangup,
-            },
-        })
+        let mut signals = EndSignals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup,
+        };
+        let (end, ended) = watch::channel(false);
+        tokio::spawn(async move {
+            signals.recv().await;
+            end.send_replace(true);
+            // Receivers take a closed channel for no answer, so it stays open.
+            std::future::pending::<()>().await;
+        });
+        Ok(Self { ended })
+    }
+
+    /// Returns when this command is asked to end.
+    async fn interrupted(&self) {
+        // The sender lives as long as the runtime.
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 
     /// Runs a child to its end. Its standard error is ours.
     ///
     /// # Assumptions
     /// The calling thread lives until then: the child dies with it, see [`mortal`].
-    pub async fn run(&mut self, command: Command, output: Output) -> Result<Finished> {
+    pub async fn run(&self, command: Command, output: Output<'_>) -> Result<Finished> {
         let program = command
             .as_std()
             .get_program()
@@ -104,7 +121,7 @@ impl Children {
 
         tokio::select! {
             biased;
-            () = self.end.recv() => {
+            () = self.interrupted() => {
                 end(&mut child).await;
                 Err(Interrupted.into())
             }
@@ -115,12 +132,12 @@ impl Children {
     /// Waits for work that cannot be interrupted half way. The thread that does
     /// it is abandoned on Ctrl-C and ends with this process.
     pub async fn wait_for<T: Send + 'static>(
-        &mut self,
+        &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         tokio::select! {
             biased;
-            () = self.end.recv() => Err(Interrupted.into()),
+            () = self.interrupted() => Err(Interrupted.into()),
             result = tokio::task::spawn_blocking(work) => result?,
         }
     }
@@ -156,16 +173,31 @@ pub fn mortal(command: &process::Command) -> Result<process::Command> {
         .args(["--pdeathsig", "KILL", "--"])
         .arg(path)
         .args(command.get_args());
+    surround(command, &mut mortal);
+    Ok(mortal)
+}
+
+/// The same command, which leaves the processors to others that want them.
+pub fn background(command: &process::Command) -> process::Command {
+    let mut background = process::Command::new("nice");
+    background
+        .arg(command.get_program())
+        .args(command.get_args());
+    surround(command, &mut background);
+    background
+}
+
+/// Gives a command the directory and the environment of another one.
+fn surround(command: &process::Command, other: &mut process::Command) {
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => mortal.env(name, value),
-            None => mortal.env_remove(name),
+            Some(value) => other.env(name, value),
+            None => other.env_remove(name),
         };
     }
-    if let Some(folder) = command.get_current_dir() {
-        mortal.current_dir(folder);
+    if let Some(directory) = command.get_current_dir() {
+        other.current_dir(directory);
     }
-    Ok(mortal)
 }
 
 /// Whether a process ignores a signal, by its `/proc/PID/status`.
@@ -192,42 +224,76 @@ async fn end(child: &mut Child) {
 async fn finish(
     child: &mut Child,
     mut pipe: impl AsyncRead + Unpin,
-    output: Output,
+    output: Output<'_>,
 ) -> Result<Finished> {
-    let mut stdout = Vec::new();
+    let mut heard = Heard {
+        bytes: Vec::new(),
+        told: 0,
+        output,
+    };
     let status = tokio::select! {
         status = child.wait() => {
             // The rest is in the pipe already; time only runs out on leftovers.
-            if let Ok(result) = timeout(DRAIN, pass_on(&mut pipe, &mut stdout, output)).await {
+            if let Ok(result) = timeout(DRAIN, heard.read(&mut pipe)).await {
                 result?;
             }
             status?
         }
-        result = pass_on(&mut pipe, &mut stdout, output) => {
+        result = heard.read(&mut pipe) => {
             result?;
             child.wait().await?
         }
     };
+    heard.tell_rest();
+    let stdout = heard.bytes;
     Ok(Finished { status, stdout })
 }
 
-async fn pass_on(
-    pipe: &mut (impl AsyncRead + Unpin),
-    seen: &mut Vec<u8>,
-    output: Output,
-) -> Result<()> {
-    let mut chunk = vec![0; 8192];
-    loop {
-        let length = pipe.read(&mut chunk).await?;
-        if length == 0 {
-            return Ok(());
+/// What a child has written so far.
+struct Heard<'a> {
+    bytes: Vec<u8>,
+    /// How much of it was passed on as whole lines.
+    told: usize,
+    output: Output<'a>,
+}
+
+impl Heard<'_> {
+    async fn read(&mut self, pipe: &mut (impl AsyncRead + Unpin)) -> Result<()> {
+        let mut chunk = vec![0; 8192];
+        loop {
+            let length = pipe.read(&mut chunk).await?;
+            if length == 0 {
+                return Ok(());
+            }
+            self.bytes.extend_from_slice(&chunk[..length]);
+            match self.output {
+                Output::Kept => {}
+                Output::Shown => {
+                    // At once, because libtest writes a line's beginning and its end apart.
+                    let mut out = std::io::stdout().lock();
+                    out.write_all(&chunk[..length])?;
+                    out.flush()?;
+                }
+                Output::Lines(tell) => self.tell_lines(tell),
+            }
         }
-        seen.extend_from_slice(&chunk[..length]);
-        if output == Output::Shown {
-            // At once, because libtest writes a line's beginning and its end apart.
-            let mut out = std::io::stdout().lock();
-            out.write_all(&chunk[..length])?;
-            out.flush()?;
+    }
+
+    fn tell_lines(&mut self, tell: &dyn Fn(&str)) {
+        let is_end = |byte: &u8| *byte == b'\n';
+        while let Some(length) = self.bytes[self.told..].iter().position(is_end) {
+            let line = &self.bytes[self.told..self.told + length];
+            tell(&String::from_utf8_lossy(line));
+            self.told += length + 1;
+        }
+    }
+
+    /// The last line may have no end.
+    fn tell_rest(&self) {
+        if let Output::Lines(tell) = self.output
+            && self.told < self.bytes.len()
+        {
+            tell(&String::from_utf8_lossy(&self.bytes[self.told..]));
         }
     }
 }
@@ -248,7 +314,7 @@ mod tests {
 
     #[tokio::test]
     async fn output_and_status_come_back() {
-        let mut children = Children::new().unwrap();
+        let children = Children::new().unwrap();
         let finished = children
             .run(shell("echo one; echo two; exit 3"), Output::Kept)
             .await
@@ -258,8 +324,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn lines_come_whole_and_the_last_one_without_its_end() {
+        let children = Children::new().unwrap();
+        let lines = std::cell::RefCell::new(Vec::new());
+        let tell = |line: &str| lines.borrow_mut().push(line.to_owned());
+        let script = "printf 'test a ... '; echo ok; printf 'b\\nc'";
+        let finished = children.run(shell(script), Output::Lines(&tell)).await;
+        assert_eq!(finished.unwrap().stdout, b"test a ... ok\nb\nc");
+        assert_eq!(lines.into_inner(), ["test a ... ok", "b", "c"]);
+    }
+
+    #[tokio::test]
     async fn a_leftover_that_holds_the_output_open_is_not_waited_for() {
-        let mut children = Children::new().unwrap();
+        let children = Children::new().unwrap();
         let finished = children
             .run(shell("sleep 20 & echo $!"), Output::Kept)
             .await
@@ -271,7 +348,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_program_is_named() {
-        let mut children = Children::new().unwrap();
+        let children = Children::new().unwrap();
         let error = children
             .run(Command::new("no-such-program"), Output::Kept)
             .await
@@ -332,9 +409,24 @@ mod tests {
             .current_dir("/")
             .env("GREETING", "hello")
             .env_remove("HOME");
-        let mut children = Children::new().unwrap();
+        let children = Children::new().unwrap();
         let finished = children.run(command, Output::Kept).await.unwrap();
         assert_eq!(finished.stdout, b"/\nhello no home\n");
+    }
+
+    #[tokio::test]
+    async fn a_command_in_the_background_is_the_same_but_nicer() {
+        let children = Children::new().unwrap();
+        let run = async |command: Command| {
+            let finished = children.run(command, Output::Kept).await.unwrap();
+            String::from_utf8(finished.stdout).unwrap()
+        };
+        let own: u32 = run(shell("nice")).await.trim().parse().unwrap();
+        let mut command = shell("nice; pwd; echo \"$GREETING\"");
+        command.current_dir("/").env("GREETING", "hello");
+        let nicer = (own + 10).min(19);
+        let told = run(background(command.as_std()).into()).await;
+        assert_eq!(told, format!("{nicer}\n/\nhello\n"));
     }
 
     #[test]

@@ -1,28 +1,35 @@
-//! `cargo xtask test`: everything that has to hold, in one run.
+//! `cargo xtask test`: everything that must hold, in one run.
 //!
-//! The parts run one after the other, and a failing one does not keep the next
-//! from running. Each leaves a row in the report.
+//! The work is cut into [jobs], which run beside each other as far as the machine allows. One
+//! that fails does not keep the others from running. Each leaves a row in the report.
 
 mod build;
 mod check;
-mod group;
+mod jobs;
 mod libtest;
 mod report;
 mod rights;
+mod run;
+mod schedule;
+mod suite;
+mod timeline;
 mod unit;
+mod usage;
 
+use std::fs;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
-use floe_testbed::progress::Step;
 
 use crate::child::Children;
-use build::Binary;
-use group::Group;
-use report::{Report, Row, Tally};
+use crate::workspace;
+use jobs::{JOBS, Job, Work};
+use report::Report;
+use run::Context;
+use usage::Usage;
 
 /// Check and test everything, or a part of it
 ///
@@ -42,7 +49,7 @@ pub struct Args {
 
     /// Run only tests whose name contains this, or all of the test target that is named so
     ///
-    /// A target of `tests` such as `lifecycle` runs as a whole, and the others of its part not at all. The checks are left
+    /// A target of `tests` such as `lifecycle` runs as a whole, and no other test. The checks are left
     /// out unless asked for with --only.
     filter: Option<String>,
 }
@@ -86,6 +93,20 @@ impl Args {
         }
     }
 
+    /// The jobs that were asked for, and what they need.
+    fn jobs(&self) -> Vec<&'static Job> {
+        let is_wanted = |job: &&Job| job.part.is_some_and(|part| self.wants(part));
+        let wanted = || JOBS.iter().filter(is_wanted);
+        let is_built = wanted().any(Job::is_after_build);
+        let is_needed = |job: &&Job| match job.work {
+            Work::Build => is_built,
+            // With a filter, whoever has such a test gets what it needs.
+            Work::Prepare(_) => is_wanted(job) && self.filter.is_none(),
+            Work::Check(_) | Work::Unit | Work::Documentation | Work::Tests(_) => is_wanted(job),
+        };
+        JOBS.iter().filter(is_needed).collect()
+    }
+
     fn wants(&self, part: Part) -> bool {
         if self.only.is_empty() {
             // A name selects tests, and checks have none.
@@ -101,11 +122,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let report = runtime.block_on(run_parts(&args));
+    let report = runtime.block_on(run_jobs(&args));
     // Does not wait for work that Ctrl-C abandoned.
     runtime.shutdown_background();
     let report = report?;
 
+    let file = workspace().join("target/test-report.txt");
+    fs::write(&file, report.long()).with_context(|| format!("cannot write {}", file.display()))?;
+    eprintln!("\nthe whole report: {}", file.display());
     writeln!(std::io::stdout(), "\n{report}")?;
     if report.total().executed() == 0 {
         bail!(
@@ -122,57 +146,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })
 }
 
-async fn run_parts(args: &Args) -> Result<Report> {
+async fn run_jobs(args: &Args) -> Result<Report> {
     let settings = Settings {
         filter: args.filter.clone(),
         nightly: args.nightly,
         ci: is_ci(std::env::var("CI").ok().as_deref()),
     };
-    let mut children = Children::new()?;
-    let mut report = Report::default();
-
-    if args.wants(Part::Check) {
-        report.add(check::run(&mut children, settings.ci).await?);
-    }
-    let groups: Vec<&Group> = group::GROUPS
-        .iter()
-        .filter(|group| args.wants(group.part))
-        .collect();
-    if !args.wants(Part::Unit) && groups.is_empty() {
-        return Ok(report);
-    }
-
-    let Some(binaries) = build_binaries(&mut children, &mut report).await? else {
-        return Ok(report);
-    };
-    if args.wants(Part::Unit) {
-        report.add(unit::run(&mut children, &settings, &binaries).await?);
-    }
-    for group in groups {
-        report.add(group.run(&mut children, &settings, &binaries).await?);
+    let context = Context::new(Children::new()?, settings);
+    let mut usage = Usage::new();
+    let started = Instant::now();
+    let done = run::run(args.jobs(), &context, &mut usage).await?;
+    let judged = run::judge_rights(&context, args.filter.is_none());
+    let mut report = Report::new(done, usage, started.elapsed());
+    if let Some(row) = judged {
+        report.add(row);
     }
     Ok(report)
-}
-
-/// All test programs, or a failed row in the report.
-async fn build_binaries(
-    children: &mut Children,
-    report: &mut Report,
-) -> Result<Option<Vec<Binary>>> {
-    let started = Instant::now();
-    let step = Step::start("build programs and tests");
-    let binaries = build::run(children).await?;
-    let mut row = Row::new("build");
-    if binaries.is_some() {
-        step.done();
-    } else {
-        step.fail();
-        row.add(Tally::FAILED);
-        row.note("the workspace does not compile, so no test ran");
-    }
-    row.elapsed = started.elapsed();
-    report.add(row);
-    Ok(binaries)
 }
 
 /// Continuous integration is said by `CI`, with any value that does not deny it.

@@ -39,7 +39,7 @@ pub async fn has_subcommand(name: &str) -> bool {
 
 /// Finds cargo-deny in `PATH` or among the tools in the cache, and installs it
 /// there otherwise.
-pub async fn cargo_deny(children: &mut Children) -> Result<PathBuf> {
+pub async fn cargo_deny(children: &Children) -> Result<PathBuf> {
     let tools = cache_dir().join("tools");
     let installed = tools.join("bin/cargo-deny");
     for candidate in [Path::new("cargo-deny"), &installed] {

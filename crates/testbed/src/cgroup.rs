@@ -129,6 +129,24 @@ impl Cgroup {
         text.trim().parse().map_err(io::Error::other)
     }
 
+    /// Processor time that this group and the groups below it have used.
+    pub fn cpu(&self) -> io::Result<Duration> {
+        match layout() {
+            Layout::V1 => {
+                let text = fs::read_to_string(self.file("cpuacct", "cpuacct.usage"))?;
+                let nanoseconds = text.trim().parse().map_err(io::Error::other)?;
+                Ok(Duration::from_nanos(nanoseconds))
+            }
+            Layout::V2 => {
+                let text = fs::read_to_string(self.file("", "cpu.stat"))?;
+                let line = text.lines().find_map(|it| it.strip_prefix("usage_usec "));
+                let line = line.ok_or_else(|| io::Error::other("cpu.stat has no usage_usec"))?;
+                let microseconds = line.trim().parse().map_err(io::Error::other)?;
+                Ok(Duration::from_micros(microseconds))
+            }
+        }
+    }
+
     /// The processes of this group and the groups below it.
     pub fn processes(&self) -> Vec<i32> {
         let mut found = Vec::new();
@@ -219,14 +237,15 @@ fn hierarchies() -> Vec<PathBuf> {
 }
 
 /// The hierarchies in which our own processes are members: enough to find,
-/// freeze and weigh them.
+/// freeze and weigh them, and count what they compute.
 fn member_hierarchies() -> Vec<PathBuf> {
     match layout() {
         Layout::V2 => hierarchies(),
-        Layout::V1 => vec![
-            Path::new(ROOT).join("freezer"),
-            Path::new(ROOT).join("memory"),
-        ],
+        Layout::V1 => ["freezer", "memory", "cpuacct"]
+            .map(|controller| Path::new(ROOT).join(controller))
+            .into_iter()
+            .filter(|hierarchy| hierarchy.exists())
+            .collect(),
     }
 }
 

@@ -306,6 +306,12 @@ pub fn wait_until_gone(name: &str) -> Result<()> {
     }
 }
 
+/// Processor time that a cluster has used so far, with all of its nodes and pods; `None` if it
+/// does not exist.
+pub fn computed(name: &str) -> Option<Duration> {
+    supervisor::cgroup_of(name).cpu().ok()
+}
+
 /// The names of all clusters that have files on this machine.
 pub fn known() -> Result<Vec<String>> {
     let directory = crate::cache::cache_dir().join("clusters");

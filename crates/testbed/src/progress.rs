@@ -107,7 +107,8 @@ impl Drop for Step {
     }
 }
 
-fn say(mark: &str, title: &str, elapsed: Option<Duration>) {
+/// Writes one line about a step: a mark such as `ok`, what it is, and how long it took.
+pub fn say(mark: &str, title: &str, elapsed: Option<Duration>) {
     let mut err = std::io::stderr().lock();
     let colour = err.is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mark = match (mark, colour) {

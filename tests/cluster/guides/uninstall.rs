@@ -47,7 +47,12 @@ async fn there_and_away(cluster: &Bare) -> Result<()> {
     three(&namespace, SHARED).await?;
     let full = Traces::of(cluster, terminal).await?.beside(&bare);
     ensure!(full.objects.len() > 20, "{full:?}");
-    let on_nodes = |trace: &str| full.on_nodes.iter().filter(|it| it.ends_with(trace)).count();
+    let on_nodes = |trace: &str| {
+        full.on_nodes
+            .iter()
+            .filter(|it| it.ends_with(trace))
+            .count()
+    };
     for trace in ["00-galaxy.conf", "bin/galaxy-sdn", "table inet floe-vip"] {
         ensure!(on_nodes(trace) == NODES.len(), "{trace} in {full:?}");
     }

@@ -2,14 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use tokio::process::Command;
 
 use super::Settings;
-use super::libtest::{self, Selection};
+use super::libtest;
 use super::report::Tally;
-use crate::child::{Children, Finished, Output};
+use super::run::Context;
+use crate::child::{Children, Output};
 use crate::{tools, workspace};
 
 /// A test program.
@@ -30,7 +31,7 @@ pub struct Binary {
 ///
 /// Always the whole workspace: features are resolved the same way for every
 /// part, so a partial run builds nothing twice.
-pub async fn run(children: &mut Children) -> Result<Option<Vec<Binary>>> {
+pub async fn run(children: &Children) -> Result<Option<Vec<Binary>>> {
     let mut command = Command::from(tools::cargo());
     command
         .args(["build", "--workspace", "--bins", "--tests", "--examples"])
@@ -56,38 +57,40 @@ impl Binary {
         format!("{} ({})", folder.display(), self.target)
     }
 
-    /// Runs a selection of its tests and shows what it prints.
-    pub async fn run(
-        &self,
-        children: &mut Children,
-        settings: &Settings,
-        selection: Selection,
-        filter: Option<&str>,
-    ) -> Result<Finished> {
-        let mut command = self.command(settings);
-        command.args(libtest::arguments(selection, filter));
-        children.run(command, Output::Shown).await
+    /// The names of its tests that run anywhere, in the order in which they run.
+    pub async fn ordinary(&self, context: &Context) -> Result<Vec<String>> {
+        let filter = context.settings.filter.as_deref();
+        let mut names = self.list(context, false, filter).await?;
+        let ignored = self.ignored(context, filter).await?;
+        names.retain(|it| !ignored.contains(it));
+        Ok(names)
     }
 
-    /// Counts what a run would execute; none when the program cannot tell.
-    pub async fn count(
-        &self,
-        children: &mut Children,
-        settings: &Settings,
-        selection: Selection,
-        filter: Option<&str>,
-    ) -> Result<Option<usize>> {
-        let mut command = self.command(settings);
-        command.args(libtest::list_arguments(selection, filter));
-        let finished = children.run(command, Output::Kept).await?;
-        let listed = libtest::count_listed(&String::from_utf8_lossy(&finished.stdout));
-        Ok(finished.status.success().then_some(listed))
+    /// The names of its tests that are marked `#[ignore]` because they need real parts.
+    pub async fn ignored(&self, context: &Context, filter: Option<&str>) -> Result<Vec<String>> {
+        self.list(context, true, filter).await
     }
 
-    /// As cargo starts it.
-    fn command(&self, settings: &Settings) -> Command {
+    async fn list(
+        &self,
+        context: &Context,
+        is_ignored: bool,
+        filter: Option<&str>,
+    ) -> Result<Vec<String>> {
+        let arguments = libtest::list_arguments(is_ignored, filter);
+        let command = self.command(&context.settings, &arguments);
+        let finished = context.children.run(command, Output::Kept).await?;
+        let title = self.title();
+        ensure!(finished.status.success(), "{title} cannot list its tests");
+        let output = String::from_utf8_lossy(&finished.stdout);
+        Ok(libtest::listed(&output))
+    }
+
+    /// Its call with these arguments, as cargo starts it.
+    pub fn command(&self, settings: &Settings, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.executable);
         command
+            .args(arguments)
             .current_dir(&self.folder)
             .envs(self.environment(settings));
         command

@@ -1,49 +1,17 @@
 //! What can be said without running a test: formatting, lints, dependencies.
 
-use std::time::Instant;
-
 use anyhow::Result;
 use floe_testbed::progress::Step;
 use tokio::process::Command;
 
 use super::report::{Row, Tally};
-use crate::child::{Children, Interrupted, Output};
+use super::run::Context;
+use crate::child::{Children, Interrupted, Output, background};
 use crate::{dependencies, tools, workspace};
 
-/// Runs all checks, each of which counts as one test.
-pub async fn run(children: &mut Children, ci: bool) -> Result<Row> {
-    let started = Instant::now();
-    let mut row = Row::new("check");
-    for check in [
-        Check::Formatting,
-        Check::Clippy,
-        Check::Dependencies,
-        Check::Licences,
-    ] {
-        match check.prepare(children).await? {
-            Ok(work) => {
-                let step = Step::start(check.title());
-                if work.passes(children).await? {
-                    step.done();
-                    row.add(Tally::PASSED);
-                } else {
-                    step.fail();
-                    row.add(Tally::FAILED);
-                    row.note(format!("{} failed", check.title()));
-                }
-            }
-            Err(reason) => {
-                row.add(Tally::missing(1, ci));
-                row.note(format!("{} could not run: {reason}", check.title()));
-            }
-        }
-    }
-    row.elapsed = started.elapsed();
-    Ok(row)
-}
-
+/// A check, which counts as one test.
 #[derive(Clone, Copy)]
-enum Check {
+pub enum Check {
     Formatting,
     Clippy,
     Dependencies,
@@ -57,6 +25,28 @@ enum Work {
 }
 
 impl Check {
+    /// Runs the check, or reports why it cannot run.
+    pub async fn run(self, context: &Context, row: &mut Row) -> Result<()> {
+        match self.prepare(&context.children).await? {
+            Ok(work) => {
+                let step = Step::start(self.title());
+                if work.passes(&context.children).await? {
+                    step.done();
+                    row.add(Tally::PASSED);
+                } else {
+                    step.fail();
+                    row.add(Tally::FAILED);
+                    row.note(format!("{} failed", self.title()));
+                }
+            }
+            Err(reason) => {
+                row.add(Tally::missing(1, context.settings.ci));
+                row.note(format!("{} could not run: {reason}", self.title()));
+            }
+        }
+        Ok(())
+    }
+
     fn title(self) -> &'static str {
         match self {
             Self::Formatting => "formatting",
@@ -67,7 +57,7 @@ impl Check {
     }
 
     /// Finds the tools, or says what is missing.
-    async fn prepare(self, children: &mut Children) -> Result<Result<Work, String>> {
+    async fn prepare(self, children: &Children) -> Result<Result<Work, String>> {
         Ok(match self {
             Self::Formatting => component("rustfmt", &["fmt", "--all", "--check"]).await,
             Self::Clippy => {
@@ -96,12 +86,13 @@ impl Check {
 }
 
 impl Work {
-    async fn passes(self, children: &mut Children) -> Result<bool> {
+    async fn passes(self, children: &Children) -> Result<bool> {
         match self {
             Self::Command(mut command) => {
                 command.current_dir(workspace());
+                let command = background(command.as_std());
                 Ok(children
-                    .run(*command, Output::Shown)
+                    .run(command.into(), Output::Shown)
                     .await?
                     .status
                     .success())

@@ -2,45 +2,25 @@
 
 use super::report::Tally;
 
-/// What to ask of a test program.
-#[derive(Clone, Copy)]
-pub enum Selection {
-    /// What runs anywhere.
-    Ordinary,
-    /// What is marked `#[ignore]` because it needs real parts.
-    Ignored,
-    /// The same without those whose names have this in them.
-    IgnoredWithout(&'static str),
+/// The arguments that run tests of these names.
+pub fn arguments(names: &[String]) -> Vec<String> {
+    let all = ["--include-ignored", "--exact"].map(str::to_owned);
+    all.into_iter().chain(names.iter().cloned()).collect()
 }
 
-/// The arguments that run a selection.
-pub fn arguments(selection: Selection, filter: Option<&str>) -> Vec<String> {
-    let selected: &[&str] = match selection {
-        Selection::Ordinary => &[],
-        Selection::Ignored => &["--ignored"],
-        Selection::IgnoredWithout(skipped) => &["--ignored", "--skip", skipped],
-    };
-    selected
-        .iter()
-        .copied()
-        .chain(filter)
-        .map(str::to_owned)
-        .collect()
+/// The arguments that list tests, for [`listed`]: all of them, or those that are marked
+/// `#[ignore]`.
+pub fn list_arguments(is_ignored: bool, filter: Option<&str>) -> Vec<String> {
+    let ignored = is_ignored.then_some("--ignored");
+    let words = ignored.into_iter().chain(filter);
+    let words = words.chain(["--list", "--format", "terse"]);
+    words.map(str::to_owned).collect()
 }
 
-/// The arguments that list a selection, for [`count_listed`].
-pub fn list_arguments(selection: Selection, filter: Option<&str>) -> Vec<String> {
-    let mut arguments = arguments(selection, filter);
-    arguments.extend(["--list", "--format", "terse"].map(str::to_owned));
-    arguments
-}
-
-/// Counts the tests in the output of a listing.
-pub fn count_listed(output: &str) -> usize {
-    output
-        .lines()
-        .filter(|line| line.ends_with(": test"))
-        .count()
+/// The names of the tests in the output of a listing, in the order in which they run.
+pub fn listed(output: &str) -> Vec<String> {
+    let names = output.lines().filter_map(|it| it.strip_suffix(": test"));
+    names.map(str::to_owned).collect()
 }
 
 /// Every result line in `output`, in order. Ignored tests count as skipped, and
@@ -132,24 +112,22 @@ mod tests {
     }
 
     #[test]
-    fn listed_tests_are_counted() {
-        assert_eq!(
-            count_listed("arp::answers: test\nbgp::speaks: test\nsort: benchmark\n"),
-            2
-        );
-        assert_eq!(count_listed(""), 0);
+    fn listed_tests_are_named() {
+        let output = "arp::answers: test\nbgp::speaks: test\nsort: benchmark\n";
+        assert_eq!(listed(output), ["arp::answers", "bgp::speaks"]);
+        assert_eq!(listed(""), [""; 0]);
     }
 
     #[test]
-    fn arguments_follow_the_selection() {
-        assert_eq!(arguments(Selection::Ordinary, None), [""; 0]);
+    fn tests_are_listed_all_or_ignored_and_run_by_name() {
+        let terse = ["--list", "--format", "terse"];
+        assert_eq!(list_arguments(false, None), terse);
+        let ignored = [["--ignored", "arp"].as_slice(), &terse].concat();
+        assert_eq!(list_arguments(true, Some("arp")), ignored);
+        let names = ["arp::answers".to_owned()];
         assert_eq!(
-            arguments(Selection::Ignored, Some("arp")),
-            ["--ignored", "arp"]
-        );
-        assert_eq!(
-            list_arguments(Selection::Ignored, None),
-            ["--ignored", "--list", "--format", "terse"]
+            arguments(&names),
+            ["--include-ignored", "--exact", "arp::answers"]
         );
     }
 }

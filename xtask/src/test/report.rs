@@ -1,12 +1,16 @@
-//! What is told at the end.
+//! What is reported at the end.
 
-use std::fmt;
+use std::cmp::Reverse;
+use std::fmt::{self, Write};
 use std::iter::Sum;
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use anyhow::Result;
 
+use super::run::Done;
+use super::timeline::Timed;
+use super::usage::Usage;
 use crate::child::Interrupted;
 
 /// How tests ended.
@@ -80,10 +84,11 @@ impl fmt::Display for Tally {
 /// One line of the report.
 #[derive(Debug)]
 pub struct Row {
-    name: &'static str,
+    pub name: &'static str,
     pub tally: Tally,
     pub elapsed: Duration,
     notes: Vec<String>,
+    tests: Vec<Timed>,
 }
 
 impl Row {
@@ -93,6 +98,7 @@ impl Row {
             tally: Tally::default(),
             elapsed: Duration::ZERO,
             notes: Vec::new(),
+            tests: Vec::new(),
         }
     }
 
@@ -117,54 +123,165 @@ impl Row {
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
+
+    /// How long its tests have taken.
+    pub fn times(&mut self, tests: Vec<Timed>) {
+        self.tests.extend(tests);
+    }
 }
 
-/// The table of all parts, its notes, and the line that counts.
-#[derive(Debug, Default)]
+/// How all jobs went and where the time has gone.
 pub struct Report {
-    rows: Vec<Row>,
+    rows: Vec<Line>,
+    usage: Usage,
+    elapsed: Duration,
 }
+
+/// A row and when it was.
+struct Line {
+    row: Row,
+    start: Duration,
+    waited_for: Option<&'static str>,
+}
+
+/// How many of the slowest tests the short report lists, and the long one.
+const SLOWEST: usize = 5;
+const SLOWEST_IN_FILE: usize = 30;
 
 impl Report {
+    pub fn new(done: Vec<Done>, usage: Usage, elapsed: Duration) -> Self {
+        let lines = done.into_iter().map(|it| Line {
+            row: it.row,
+            start: it.start,
+            waited_for: it.waited_for,
+        });
+        Self {
+            rows: lines.collect(),
+            usage,
+            elapsed,
+        }
+    }
+
+    /// Adds what was judged when everything was over.
     pub fn add(&mut self, row: Row) {
-        self.rows.push(row);
+        self.rows.push(Line {
+            row,
+            start: self.elapsed,
+            waited_for: None,
+        });
     }
 
     pub fn total(&self) -> Tally {
-        self.rows.iter().map(|row| row.tally).sum()
+        self.rows.iter().map(|it| it.row.tally).sum()
     }
-}
 
-impl fmt::Display for Report {
-    /// Ends with the totals, without a line break after them.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The whole report: what the short one has, and all about times.
+    pub fn long(&self) -> String {
+        let mut text = String::new();
+        // Writing to a text cannot fail.
+        let _ = self.write_table(&mut text, true);
+        let _ = self.write_times(&mut text, SLOWEST_IN_FILE);
+        let _ = self.write_clusters(&mut text);
+        let _ = writeln!(text, "\n{}", self.total());
+        text
+    }
+
+    fn write_table(&self, f: &mut dyn Write, is_long: bool) -> fmt::Result {
         writeln!(
             f,
-            "{:<8} {:>7} {:>7} {:>7} {:>8}",
-            "part", "passed", "failed", "skipped", "seconds"
+            "{:<17} {:>7} {:>7} {:>7} {:>8} {:>8} {:>5}",
+            "job", "passed", "failed", "skipped", "start", "seconds", "busy"
         )?;
-        for Row {
-            name,
-            tally,
-            elapsed,
-            ..
-        } in &self.rows
-        {
+        for Line { row, start, .. } in &self.rows {
+            let Row { name, tally, .. } = row;
+            // What has only found that everything is there is no news.
+            if *tally == Tally::default() && row.notes.is_empty() && !is_long {
+                continue;
+            }
+            let busy = self.usage.jobs.get(name).copied().unwrap_or_default();
             writeln!(
                 f,
-                "{name:<8} {:>7} {:>7} {:>7} {:>8.1}",
+                "{name:<17} {:>7} {:>7} {:>7} {:>8.1} {:>8.1} {:>4.0}%",
                 tally.passed,
                 tally.failed,
                 tally.skipped,
-                elapsed.as_secs_f64()
+                start.as_secs_f64(),
+                row.elapsed.as_secs_f64(),
+                busy.percent(),
             )?;
         }
-        for row in &self.rows {
+        for Line { row, .. } in &self.rows {
             for note in &row.notes {
                 writeln!(f, "{}: {note}", row.name)?;
             }
         }
-        write!(f, "{}", self.total())
+        Ok(())
+    }
+
+    fn write_times(&self, f: &mut dyn Write, count: usize) -> fmt::Result {
+        let mut tests: Vec<(&Timed, &str)> = self
+            .rows
+            .iter()
+            .flat_map(|it| it.row.tests.iter().map(|test| (test, it.row.name)))
+            .collect();
+        tests.sort_by_key(|(test, _)| Reverse(test.took));
+        if !tests.is_empty() {
+            writeln!(f, "\nslowest tests, with the time they waited for others:")?;
+        }
+        for (test, job) in tests.iter().take(count) {
+            let seconds = test.took.as_secs_f64();
+            writeln!(f, "{seconds:>8.1} s  {job}: {}", test.name)?;
+        }
+        let path: Vec<String> = self
+            .critical_path()
+            .iter()
+            .map(|it| format!("{} {:.0} s", it.row.name, it.row.elapsed.as_secs_f64()))
+            .collect();
+        writeln!(f, "\ncritical path: {}", path.join(", then "))?;
+        writeln!(
+            f,
+            "whole run: {:.1} min, processors busy {:.0} % of the time",
+            self.elapsed.as_secs_f64() / 60.0,
+            self.usage.machine.percent()
+        )
+    }
+
+    fn write_clusters(&self, f: &mut dyn Write) -> fmt::Result {
+        writeln!(
+            f,
+            "\n{:<17} {:>8} {:>9} {:>6}",
+            "cluster", "seconds", "computed", "cores"
+        )?;
+        for (name, it) in &self.usage.clusters {
+            let (alive, computed) = (it.alive.as_secs_f64(), it.computed.as_secs_f64());
+            let cores = if alive > 0.0 { computed / alive } else { 0.0 };
+            writeln!(f, "{name:<17} {alive:>8.1} {computed:>9.1} {cores:>6.2}")?;
+        }
+        Ok(())
+    }
+
+    /// The jobs that made the run as long as it was, each of which waited for the one before.
+    fn critical_path(&self) -> Vec<&Line> {
+        let end = |it: &&Line| it.start + it.row.elapsed;
+        let judged = |it: &&Line| it.start < self.elapsed;
+        let mut path: Vec<&Line> = Vec::new();
+        let mut next = self.rows.iter().filter(judged).max_by_key(end);
+        while let Some(line) = next {
+            path.push(line);
+            let before = line.waited_for;
+            next = self.rows.iter().find(|it| Some(it.row.name) == before);
+        }
+        path.reverse();
+        path
+    }
+}
+
+impl fmt::Display for Report {
+    /// The short form. Ends with the totals, without a line break after them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_table(f, false)?;
+        self.write_times(f, SLOWEST)?;
+        write!(f, "\n{}", self.total())
     }
 }
 
@@ -184,30 +301,68 @@ mod tests {
         );
     }
 
+    fn line(name: &'static str, tally: Tally, times: [u64; 2], before: &'static str) -> Line {
+        let mut row = Row::new(name);
+        row.add(tally);
+        row.elapsed = Duration::from_secs(times[1]);
+        Line {
+            row,
+            start: Duration::from_secs(times[0]),
+            waited_for: (!before.is_empty()).then_some(before),
+        }
+    }
+
+    fn report() -> Report {
+        let passed = |passed| Tally {
+            passed,
+            ..Tally::default()
+        };
+        let mut unit = line("unit", passed(120), [30, 60], "build");
+        unit.row.times(vec![Timed {
+            name: "leases::expire".into(),
+            took: Duration::from_millis(1_250),
+        }]);
+        let mut netns = line("netns", Tally::missing(7, false), [30, 5], "build");
+        netns.row.note("could not run: these tests need root");
+        Report {
+            rows: vec![
+                line("kernel", Tally::default(), [0, 1], ""),
+                line("build", Tally::default(), [1, 29], "kernel"),
+                netns,
+                unit,
+                line("examples", Tally::FAILED, [35, 20], "netns"),
+            ],
+            usage: Usage::new(),
+            elapsed: Duration::from_secs(90),
+        }
+    }
+
     #[test]
     fn a_report_ends_with_its_totals() {
-        let mut unit = Row::new("unit");
-        unit.add(Tally {
-            passed: 120,
-            failed: 1,
-            skipped: 0,
-        });
-        unit.elapsed = Duration::from_millis(4_260);
-        let mut netns = Row::new("netns");
-        netns.add(Tally::missing(7, false));
-        netns.note("skipped, needs root");
-        let mut report = Report::default();
-        report.add(unit);
-        report.add(netns);
-
+        let mut report = report();
+        report.add(Row::new("permissions"));
         let expected = [
-            "part      passed  failed skipped  seconds",
-            "unit         120       1       0      4.3",
-            "netns          0       0       7      0.0",
-            "netns: skipped, needs root",
+            "job                passed  failed skipped    start  seconds  busy",
+            "netns                   0       0       7     30.0      5.0    0%",
+            "unit                  120       0       0     30.0     60.0    0%",
+            "examples                0       1       0     35.0     20.0    0%",
+            "netns: could not run: these tests need root",
+            "",
+            "slowest tests, with the time they waited for others:",
+            "     1.2 s  unit: leases::expire",
+            "",
+            "critical path: kernel 1 s, then build 29 s, then unit 60 s",
+            "whole run: 1.5 min, processors busy 0 % of the time",
+            "",
             "120 passed, 1 failed, 7 skipped",
         ];
         assert_eq!(report.to_string().lines().collect::<Vec<_>>(), expected);
+        let long = report.long();
+        assert!(long.contains("\nkernel "), "{long}");
+        assert!(
+            long.ends_with("\n120 passed, 1 failed, 7 skipped\n"),
+            "{long}"
+        );
     }
 
     #[test]

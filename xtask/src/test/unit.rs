@@ -1,52 +1,29 @@
 //! What runs anywhere: unit, property and doc tests.
 
-use std::time::Instant;
-
 use anyhow::Result;
 use floe_testbed::progress::Step;
 use tokio::process::Command;
 
-use super::Settings;
 use super::build::{self, Binary};
-use super::group;
-use super::libtest::{self, Selection};
+use super::libtest;
 use super::report::{Row, Tally};
-use crate::child::{Children, Finished, Output};
+use super::run::{Context, run_program, show};
+use crate::child::{Finished, Output, background};
 use crate::{tools, workspace};
 
-/// Runs what plain `cargo test` would.
-pub async fn run(children: &mut Children, settings: &Settings, binaries: &[Binary]) -> Result<Row> {
-    let started = Instant::now();
-    let step = Step::start("unit tests");
-    let mut row = Row::new("unit");
+/// Runs the ordinary tests of all programs, as plain `cargo test` would.
+pub async fn run(context: &Context, binaries: &[Binary], row: &mut Row) -> Result<()> {
     for binary in binaries {
-        eprintln!("     {}", binary.title());
-        let finished = binary
-            .run(
-                children,
-                settings,
-                Selection::Ordinary,
-                settings.filter.as_deref(),
-            )
-            .await?;
-        let mut tally = count(&mut row, &binary.title(), &finished);
-        if group::owns(binary) {
-            // Its ignored tests are not left out: they run with their group.
-            tally.skipped = 0;
+        let names = binary.ordinary(context).await?;
+        if names.is_empty() {
+            continue;
         }
+        show(row.name, &binary.title());
+        let finished = run_program(binary, &names, true, context, row).await?;
+        let tally = count(row, &binary.title(), &finished);
         row.add(tally);
     }
-    eprintln!("     documentation");
-    let tally = doc_tests(children, settings, &mut row).await?;
-    row.add(tally);
-
-    if row.tally.failed == 0 {
-        step.done();
-    } else {
-        step.fail();
-    }
-    row.elapsed = started.elapsed();
-    Ok(row)
+    Ok(())
 }
 
 /// The tally of a test program that has ended, with a note when it ended badly.
@@ -64,8 +41,9 @@ pub fn count(row: &mut Row, title: &str, finished: &Finished) -> Tally {
     })
 }
 
-/// Only cargo can run these. It prints one result or more for each library.
-async fn doc_tests(children: &mut Children, settings: &Settings, row: &mut Row) -> Result<Tally> {
+/// Runs the examples in the documentation, which only cargo can. It prints one result or more
+/// for each library.
+pub async fn examples(context: &Context, row: &mut Row) -> Result<()> {
     let mut command = Command::from(tools::cargo());
     command
         .args([
@@ -76,18 +54,20 @@ async fn doc_tests(children: &mut Children, settings: &Settings, row: &mut Row) 
             "--quiet",
             "--",
         ])
-        .args(libtest::arguments(
-            Selection::Ordinary,
-            settings.filter.as_deref(),
-        ))
+        .args(&context.settings.filter)
         .current_dir(workspace());
-    let finished = children.run(command, Output::Shown).await?;
-    let mut tally: Tally = libtest::results(&String::from_utf8_lossy(&finished.stdout))
-        .into_iter()
-        .sum();
+    let name = row.name;
+    let tell = |line: &str| show(name, line);
+    let command = background(command.as_std()).into();
+    let step = Step::start("examples in the documentation");
+    let finished = context.children.run(command, Output::Lines(&tell)).await?;
+    step.done();
+    let results = libtest::results(&String::from_utf8_lossy(&finished.stdout));
+    let mut tally: Tally = results.into_iter().sum();
     if tally.failed == 0 && !finished.status.success() {
         row.note("the documentation's tests did not build or did not end");
         tally += Tally::FAILED;
     }
-    Ok(tally)
+    row.add(tally);
+    Ok(())
 }

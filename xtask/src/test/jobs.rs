@@ -1,0 +1,333 @@
+//! All jobs of `cargo xtask test`, and what each needs of the machine.
+//!
+//! The figures are those of the report of a whole run on two processors; they only decide what
+//! runs when, so they need not be exact.
+
+use super::Part;
+use super::check::Check;
+use super::schedule::{Needs, Resource};
+use super::suite::{Modules, Place, Suite, Tests};
+
+/// A piece of work that runs as a whole, beside others.
+pub struct Job {
+    pub name: &'static str,
+    /// The part that asks for it; none if it runs only because others need it.
+    pub part: Option<Part>,
+    pub needs: Needs,
+    pub work: Work,
+}
+
+pub enum Work {
+    Check(Check),
+    /// Compiles everything that the other jobs run.
+    Build,
+    /// Gets what tests need, which takes long the first time.
+    Prepare(Suite),
+    Unit,
+    /// The examples in the documentation.
+    Documentation,
+    Tests(Tests),
+}
+
+impl Job {
+    /// Whether it runs programs that have to be built first.
+    pub fn is_after_build(&self) -> bool {
+        match self.work {
+            Work::Check(_) | Work::Build | Work::Prepare(_) => false,
+            Work::Unit | Work::Documentation | Work::Tests(_) => true,
+        }
+    }
+
+    /// The tests on real parts that it runs.
+    pub fn tests(&self) -> Option<&Tests> {
+        match &self.work {
+            Work::Tests(tests) => Some(tests),
+            Work::Check(_) | Work::Build | Work::Prepare(_) | Work::Unit | Work::Documentation => {
+                None
+            }
+        }
+    }
+}
+
+/// The load of jobs that could take all processors, but leave them to others.
+const BACKGROUND: u32 = 5;
+
+/// All jobs.
+pub const JOBS: &[Job] = &[
+    check("formatting", Check::Formatting, 10, 5),
+    check("rules", Check::Dependencies, 10, 5),
+    check("licences", Check::Licences, 10, 10),
+    Job {
+        name: "clippy",
+        part: Some(Part::Check),
+        needs: Needs {
+            load: BACKGROUND,
+            ..cargo(220)
+        },
+        work: Work::Check(Check::Clippy),
+    },
+    Job {
+        name: "build",
+        part: None,
+        // The others wait for it.
+        needs: cargo(3600),
+        work: Work::Build,
+    },
+    Job {
+        name: "unit",
+        part: Some(Part::Unit),
+        needs: beside(BACKGROUND, 60),
+        work: Work::Unit,
+    },
+    Job {
+        name: "examples",
+        part: Some(Part::Unit),
+        needs: Needs {
+            load: BACKGROUND,
+            ..cargo(60)
+        },
+        work: Work::Documentation,
+    },
+    prepare("netns-tools", Part::Netns, Suite::Netns),
+    tests(
+        "netns",
+        Part::Netns,
+        beside(10, 170),
+        on_host("netns", Suite::Netns),
+    ),
+    prepare("image-tools", Part::Shipped, Suite::Shipped),
+    tests(
+        "shipped",
+        Part::Shipped,
+        beside(15, 120),
+        on_host("shipped", Suite::Shipped),
+    ),
+    tests(
+        "clouds",
+        Part::Clouds,
+        beside(10, 180),
+        on_host("clouds", Suite::Clouds),
+    ),
+    tests(
+        "monitoring",
+        Part::Monitoring,
+        beside(10, 5),
+        on_host("monitoring", Suite::Monitoring),
+    ),
+    prepare("kernel", Part::Guest, Suite::Guest),
+    tests(
+        "guest",
+        Part::Guest,
+        // It emulates two processors.
+        beside(20, 210),
+        Tests {
+            place: Place::Guest,
+            ..on_host("guest", Suite::Guest)
+        },
+    ),
+    tests(
+        "guest-runner",
+        Part::Guest,
+        beside(10, 30),
+        on_host("guest_runner", Suite::Guest),
+    ),
+    prepare("kubernetes", Part::Cluster, Suite::Cluster),
+    tests(
+        "float-ips",
+        Part::Cluster,
+        beside(10, 600),
+        Tests {
+            clusters: &["float-ips"],
+            modules: Modules::Others,
+            ..on_host("cluster", Suite::Cluster)
+        },
+    ),
+    tests(
+        "shared-ips",
+        Part::Cluster,
+        Needs {
+            quiet: Some(16),
+            ..beside(6, 900)
+        },
+        of_cluster(&["shared-ips"], &["vips::"]),
+    ),
+    tests(
+        "node-side",
+        Part::Cluster,
+        beside(8, 300),
+        of_cluster(
+            &["node-side"],
+            &[
+                "attached::",
+                "chart::everything_that_is_shipped",
+                "edited::",
+                "imposter::",
+                "moving::",
+                "restarts::",
+                "returning::",
+                "services::",
+                "several::",
+                "undone::",
+            ],
+        ),
+    ),
+    tests(
+        "kubernetes-itself",
+        Part::Cluster,
+        beside(8, 200),
+        of_cluster(
+            &["tests"],
+            &[
+                "addresses::",
+                "api_server::",
+                "connectivity::",
+                "controller::",
+                "extender::",
+                "images::",
+                "node_faults::",
+            ],
+        ),
+    ),
+    tests(
+        "node-pools",
+        Part::Cluster,
+        beside(8, 400),
+        of_cluster(&["node-pools"], &["nodepools::"]),
+    ),
+    tests(
+        "gates",
+        Part::Cluster,
+        beside(8, 300),
+        of_cluster(&["gates"], &["gates::"]),
+    ),
+    tests(
+        "chart",
+        Part::Cluster,
+        beside(10, 400),
+        of_cluster(&["chart"], &["chart::", "guides::"]),
+    ),
+    tests(
+        "cli",
+        Part::Cluster,
+        beside(8, 120),
+        of_cluster(&["cli"], &["cli::"]),
+    ),
+    tests(
+        "restore",
+        Part::Cluster,
+        beside(8, 150),
+        of_cluster(&["restore"], &["restore::"]),
+    ),
+    tests(
+        "lifecycle",
+        Part::Cluster,
+        Needs {
+            exclusive: &[Resource::Machine],
+            ..Needs {
+                shared: &[],
+                ..beside(10, 70)
+            }
+        },
+        Tests {
+            clusters: &["lifecycle", "lifecycle-2"],
+            ..on_host("lifecycle", Suite::Cluster)
+        },
+    ),
+];
+
+const fn check(name: &'static str, check: Check, load: u32, seconds: u32) -> Job {
+    Job {
+        name,
+        part: Some(Part::Check),
+        needs: Needs {
+            shared: &[],
+            ..beside(load, seconds)
+        },
+        work: Work::Check(check),
+    }
+}
+
+const fn prepare(name: &'static str, part: Part, suite: Suite) -> Job {
+    Job {
+        name,
+        part: Some(part),
+        // Nearly always everything is there; the first time the tests wait for it.
+        needs: Needs {
+            shared: &[],
+            ..beside(10, 900)
+        },
+        work: Work::Prepare(suite),
+    }
+}
+
+const fn tests(name: &'static str, part: Part, needs: Needs, tests: Tests) -> Job {
+    Job {
+        name,
+        part: Some(part),
+        needs,
+        work: Work::Tests(tests),
+    }
+}
+
+/// A job that keeps so many tenths of a processor busy for so long, beside others.
+const fn beside(load: u32, seconds: u32) -> Needs {
+    Needs {
+        load,
+        quiet: None,
+        exclusive: &[],
+        shared: &[Resource::Machine],
+        seconds,
+    }
+}
+
+/// Cargo takes all processors.
+const fn cargo(seconds: u32) -> Needs {
+    Needs {
+        exclusive: &[Resource::Cargo],
+        shared: &[],
+        ..beside(20, seconds)
+    }
+}
+
+/// All tests of a target, on this machine.
+const fn on_host(target: &'static str, suite: Suite) -> Tests {
+    Tests {
+        target,
+        suite,
+        place: Place::Host,
+        modules: Modules::All,
+        clusters: &[],
+    }
+}
+
+/// The tests of some modules, which have clusters of their own.
+const fn of_cluster(clusters: &'static [&'static str], modules: &'static [&'static str]) -> Tests {
+    Tests {
+        clusters,
+        modules: Modules::Of(modules),
+        ..on_host("cluster", Suite::Cluster)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_of_jobs_and_clusters_are_unique() {
+        let names: BTreeSet<_> = JOBS.iter().map(|it| it.name).collect();
+        assert_eq!(names.len(), JOBS.len());
+        let tests = JOBS.iter().filter_map(Job::tests);
+        let clusters: Vec<_> = tests.flat_map(|it| it.clusters).collect();
+        let unique: BTreeSet<_> = clusters.iter().collect();
+        assert_eq!(unique.len(), clusters.len());
+    }
+
+    #[test]
+    fn every_job_fits_on_two_processors() {
+        let capacity = super::super::schedule::capacity(2);
+        assert!(JOBS.iter().all(|it| it.needs.load <= capacity));
+    }
+}

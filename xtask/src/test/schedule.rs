@@ -1,0 +1,119 @@
+//! Which jobs run beside each other, decided by what each needs of the machine.
+
+/// What a job needs while it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Needs {
+    /// How many tenths of a processor it keeps busy on average.
+    pub load: u32,
+    /// The load of all jobs together up to which its results count; `None` for any.
+    pub quiet: Option<u32>,
+    /// What it has to itself.
+    pub exclusive: &'static [Resource],
+    /// What it uses beside others.
+    pub shared: &'static [Resource],
+    /// About how long it takes. Long jobs start first, so that short ones fill the gaps.
+    pub seconds: u32,
+}
+
+/// What jobs may have to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Cargo's build directory, which cargo locks.
+    Cargo,
+    /// Network namespaces, links, mounts and processes of the machine: a test that looks for
+    /// leftovers sees those of all others.
+    Machine,
+}
+
+/// The load that jobs may cause together. Most of them wait now and then, so it is more than
+/// the machine has.
+pub fn capacity(processors: usize) -> u32 {
+    u32::try_from(processors)
+        .unwrap_or(u32::MAX)
+        .saturating_mul(15)
+}
+
+/// The next job to start beside those that run: the longest that fits.
+pub fn next(waiting: &[Needs], running: &[Needs], capacity: u32) -> Option<usize> {
+    let fitting = waiting.iter().enumerate();
+    let fitting = fitting.filter(|(_, needs)| fits(needs, running, capacity));
+    // Of equally long ones the first.
+    let longest = fitting.rev().max_by_key(|(_, needs)| needs.seconds);
+    longest.map(|(index, _)| index)
+}
+
+fn fits(needs: &Needs, running: &[Needs], capacity: u32) -> bool {
+    // A job that needs more than the machine has still has to run.
+    if running.is_empty() {
+        return true;
+    }
+    let all = || running.iter().chain([needs]);
+    let load: u32 = all().map(|it| it.load).sum();
+    let limit = all().filter_map(|it| it.quiet).chain([capacity]).min();
+    let is_taken = |one: &Needs, other: &Needs| {
+        let used = |it: &Resource| other.exclusive.contains(it) || other.shared.contains(it);
+        one.exclusive.iter().any(used)
+    };
+    Some(load) <= limit
+        && !running
+            .iter()
+            .any(|it| is_taken(it, needs) || is_taken(needs, it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(load: u32, seconds: u32) -> Needs {
+        Needs {
+            load,
+            seconds,
+            ..Needs::default()
+        }
+    }
+
+    #[test]
+    fn the_longest_job_that_fits_starts_first() {
+        let waiting = [job(5, 10), job(25, 600), job(10, 300), job(10, 300)];
+        assert_eq!(next(&waiting, &[], 30), Some(1));
+        assert_eq!(next(&waiting, &[job(20, 1)], 30), Some(2));
+        assert_eq!(next(&waiting, &[job(25, 1)], 30), Some(0));
+        assert_eq!(next(&waiting, &[job(30, 1)], 30), None);
+        assert_eq!(next(&[], &[], 30), None);
+    }
+
+    #[test]
+    fn a_job_that_needs_more_than_the_machine_has_runs_by_itself() {
+        assert_eq!(next(&[job(80, 1)], &[], 30), Some(0));
+        assert_eq!(next(&[job(80, 1)], &[job(0, 1)], 30), None);
+    }
+
+    #[test]
+    fn a_quiet_job_limits_what_runs_beside_it_whichever_starts_first() {
+        let quiet = Needs {
+            quiet: Some(20),
+            ..job(5, 1)
+        };
+        for (one, load, fits) in [(quiet, 15, true), (quiet, 16, false)] {
+            assert_eq!(next(&[one], &[job(load, 1)], 30).is_some(), fits);
+            assert_eq!(next(&[job(load, 1)], &[one], 30).is_some(), fits);
+        }
+    }
+
+    #[test]
+    fn what_is_exclusive_is_used_by_nothing_else() {
+        let with = |exclusive, shared| Needs {
+            exclusive,
+            shared,
+            ..Needs::default()
+        };
+        let owner = with(&[Resource::Machine], &[]);
+        let user = with(&[], &[Resource::Machine]);
+        let other = with(&[Resource::Cargo], &[]);
+        assert_eq!(next(&[owner], &[user], 30), None);
+        assert_eq!(next(&[user], &[owner], 30), None);
+        assert_eq!(next(&[owner], &[owner], 30), None);
+        assert_eq!(next(&[user], &[user], 30), Some(0));
+        assert_eq!(next(&[other], &[owner], 30), Some(0));
+    }
+}
