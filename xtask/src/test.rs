@@ -18,6 +18,7 @@ mod usage;
 
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -127,9 +128,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     runtime.shutdown_background();
     let report = report?;
 
-    let file = workspace().join("target/test-report.txt");
-    fs::write(&file, report.long()).with_context(|| format!("cannot write {}", file.display()))?;
-    eprintln!("\nthe whole report: {}", file.display());
+    match write(&report) {
+        Ok(file) => eprintln!("\nthe whole report: {}", file.display()),
+        // The tests have told what counts.
+        Err(error) => eprintln!("\nthe whole report is lost: {error:#}"),
+    }
     writeln!(std::io::stdout(), "\n{report}")?;
     if report.total().executed() == 0 {
         bail!(
@@ -144,6 +147,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Writes the long form of a report to a file.
+fn write(report: &Report) -> Result<PathBuf> {
+    let directory = workspace().join("target");
+    let file = directory.join("test-report.txt");
+    fs::create_dir_all(directory)?;
+    fs::write(&file, report.long()).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(file)
 }
 
 async fn run_jobs(args: &Args) -> Result<Report> {

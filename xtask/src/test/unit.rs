@@ -1,7 +1,6 @@
 //! What runs anywhere: unit, property and doc tests.
 
 use anyhow::Result;
-use floe_testbed::progress::Step;
 use tokio::process::Command;
 
 use super::build::{self, Binary};
@@ -59,9 +58,7 @@ pub async fn examples(context: &Context, row: &mut Row) -> Result<()> {
     let name = row.name;
     let tell = |line: &str| show(name, line);
     let command = background(command.as_std()).into();
-    let step = Step::start("examples in the documentation");
     let finished = context.children.run(command, Output::Lines(&tell)).await?;
-    step.done();
     let results = libtest::results(&String::from_utf8_lossy(&finished.stdout));
     let mut tally: Tally = results.into_iter().sum();
     if tally.failed == 0 && !finished.status.success() {
