@@ -101,7 +101,7 @@ impl Args {
         let is_built = wanted().any(Job::is_after_build);
         let is_needed = |job: &&Job| match job.work {
             Work::Build => is_built,
-            // With a filter, whoever has such a test gets what it needs.
+            // With a filter, a job prepares what its tests need when it finds some.
             Work::Prepare(_) => is_wanted(job) && self.filter.is_none(),
             Work::Check(_) | Work::Unit | Work::Documentation | Work::Tests(_) => is_wanted(job),
         };

@@ -66,7 +66,7 @@ impl Installation {
         is_new
     }
 
-    /// Removes a problem that was fixed, whoever has reported it.
+    /// Removes a problem that was fixed, whichever object has reported it.
     pub fn resolve(&self, reason: &'static str, subject: &str) {
         self.lock().remove(&(reason, subject.to_owned()));
     }

@@ -306,7 +306,7 @@ async fn run_in_guest(
 
 /// Passes on a line of a job; several jobs write at the same time.
 pub fn show(job: &str, line: &str) {
-    // Nobody is left to read it when standard output is gone.
+    // Standard output may be closed.
     let _ = writeln!(std::io::stdout().lock(), "{job:>17} | {line}");
 }
 

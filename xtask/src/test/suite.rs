@@ -152,7 +152,7 @@ impl Tests {
     }
 }
 
-/// Which tests somebody asks for.
+/// Which tests a filter asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter<'a> {
     Everything,

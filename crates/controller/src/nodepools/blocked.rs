@@ -74,15 +74,15 @@ pub async fn report(
     }
 }
 
-/// What was written to which object, by kind and uid: one of the same name that is made anew has
-/// heard nothing.
+/// What was written to which object, by kind and uid: an object that is created again under the
+/// same name does not report it yet.
 type Told = BTreeMap<(&'static str, Option<String>), String>;
 
 fn key<K: Kind>(object: &K) -> (&'static str, Option<String>) {
     (std::any::type_name::<K>(), object.meta().uid.clone())
 }
 
-/// Forgets objects that are gone. Without the objects nobody can say which ones are.
+/// Forgets objects that are gone, once it is known which ones exist.
 fn prune<K: Kind>(told: &mut Told, all: Option<&BTreeMap<Id, Arc<K>>>) {
     let Some(all) = all else { return };
     let there: BTreeSet<_> = all.values().map(|it| key(&**it)).collect();

@@ -165,7 +165,7 @@ impl Missing {
     }
 
     /// All of them in one sentence if nodes, or pods where `pods` matter, may not be listed or
-    /// watched: then nobody can tell which nodes fit.
+    /// watched: then floe cannot tell which nodes fit.
     pub fn not_seen(&self, pods: bool) -> Option<String> {
         let is_blind =
             |it: &&Permission| it.blocks && it.resource == "nodes" || pods && it.resource == "pods";
