@@ -90,6 +90,14 @@ impl Children {
         Ok(Self { ended })
     }
 
+    /// Starts nothing any more once this command was asked to end.
+    fn go_on(&self) -> Result<()> {
+        if *self.ended.borrow() {
+            return Err(Interrupted.into());
+        }
+        Ok(())
+    }
+
     /// Returns when this command is asked to end.
     async fn interrupted(&self) {
         // The sender lives as long as the runtime.
@@ -101,6 +109,7 @@ impl Children {
     /// # Assumptions
     /// The calling thread lives until then: the child dies with it, see [`mortal`].
     pub async fn run(&self, command: Command, output: Output<'_>) -> Result<Finished> {
+        self.go_on()?;
         let program = command
             .as_std()
             .get_program()
@@ -135,6 +144,7 @@ impl Children {
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.go_on()?;
         tokio::select! {
             biased;
             () = self.interrupted() => Err(Interrupted.into()),
@@ -163,7 +173,7 @@ impl EndSignals {
 /// waited for it, even by `kill -9`.
 ///
 /// To the kernel the parent is the *thread* that starts it: that one must live
-/// as long as the child shall.
+/// as long as the child must.
 pub fn mortal(command: &process::Command) -> Result<process::Command> {
     let program = command.get_program();
     let path = packages::find(&program.to_string_lossy())
@@ -226,38 +236,38 @@ async fn finish(
     mut pipe: impl AsyncRead + Unpin,
     output: Output<'_>,
 ) -> Result<Finished> {
-    let mut heard = Heard {
+    let mut captured = Captured {
         bytes: Vec::new(),
-        told: 0,
+        passed_on: 0,
         output,
     };
     let status = tokio::select! {
         status = child.wait() => {
             // The rest is in the pipe already; time only runs out on leftovers.
-            if let Ok(result) = timeout(DRAIN, heard.read(&mut pipe)).await {
+            if let Ok(result) = timeout(DRAIN, captured.read(&mut pipe)).await {
                 result?;
             }
             status?
         }
-        result = heard.read(&mut pipe) => {
+        result = captured.read(&mut pipe) => {
             result?;
             child.wait().await?
         }
     };
-    heard.tell_rest();
-    let stdout = heard.bytes;
+    captured.flush();
+    let stdout = captured.bytes;
     Ok(Finished { status, stdout })
 }
 
 /// What a child has written so far.
-struct Heard<'a> {
+struct Captured<'a> {
     bytes: Vec<u8>,
-    /// How much of it was passed on as whole lines.
-    told: usize,
+    /// How many bytes were passed on as whole lines.
+    passed_on: usize,
     output: Output<'a>,
 }
 
-impl Heard<'_> {
+impl Captured<'_> {
     async fn read(&mut self, pipe: &mut (impl AsyncRead + Unpin)) -> Result<()> {
         let mut chunk = vec![0; 8192];
         loop {
@@ -274,26 +284,26 @@ impl Heard<'_> {
                     out.write_all(&chunk[..length])?;
                     out.flush()?;
                 }
-                Output::Lines(tell) => self.tell_lines(tell),
+                Output::Lines(tell) => self.pass_on_lines(tell),
             }
         }
     }
 
-    fn tell_lines(&mut self, tell: &dyn Fn(&str)) {
+    fn pass_on_lines(&mut self, tell: &dyn Fn(&str)) {
         let is_end = |byte: &u8| *byte == b'\n';
-        while let Some(length) = self.bytes[self.told..].iter().position(is_end) {
-            let line = &self.bytes[self.told..self.told + length];
+        while let Some(length) = self.bytes[self.passed_on..].iter().position(is_end) {
+            let line = &self.bytes[self.passed_on..self.passed_on + length];
             tell(&String::from_utf8_lossy(line));
-            self.told += length + 1;
+            self.passed_on += length + 1;
         }
     }
 
     /// The last line may have no end.
-    fn tell_rest(&self) {
+    fn flush(&self) {
         if let Output::Lines(tell) = self.output
-            && self.told < self.bytes.len()
+            && self.passed_on < self.bytes.len()
         {
-            tell(&String::from_utf8_lossy(&self.bytes[self.told..]));
+            tell(&String::from_utf8_lossy(&self.bytes[self.passed_on..]));
         }
     }
 }

@@ -82,6 +82,16 @@ struct Settings {
     nightly: bool,
     /// Whether what cannot run is a failure.
     ci: bool,
+    /// The targets of the jobs that were asked for.
+    targets: Vec<&'static str>,
+}
+
+impl Settings {
+    /// Whether the filter is the name of a target, so that it means no other test.
+    fn names_target(&self) -> bool {
+        let is_named = |word: &str| self.targets.contains(&word);
+        self.filter.as_deref().is_some_and(is_named)
+    }
 }
 
 impl Args {
@@ -128,10 +138,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     runtime.shutdown_background();
     let report = report?;
 
-    match write(&report) {
-        Ok(file) => eprintln!("\nthe whole report: {}", file.display()),
-        // The tests have told what counts.
-        Err(error) => eprintln!("\nthe whole report is lost: {error:#}"),
+    // That of a part would replace the one of the last whole run.
+    if args.only.is_empty() && args.filter.is_none() {
+        match write(&report) {
+            Ok(file) => eprintln!("\nthe whole report: {}", file.display()),
+            // The results below still count.
+            Err(error) => eprintln!("\ncannot write the report: {error:#}"),
+        }
     }
     writeln!(std::io::stdout(), "\n{report}")?;
     if report.total().executed() == 0 {
@@ -163,6 +176,11 @@ async fn run_jobs(args: &Args) -> Result<Report> {
         filter: args.filter.clone(),
         nightly: args.nightly,
         ci: is_ci(std::env::var("CI").ok().as_deref()),
+        targets: args
+            .jobs()
+            .iter()
+            .filter_map(|it| Some(it.tests()?.target))
+            .collect(),
     };
     let context = Context::new(Children::new()?, settings);
     let mut usage = Usage::new();

@@ -38,6 +38,16 @@ impl Job {
         }
     }
 
+    /// The suite for which it gets what is needed.
+    pub fn prepares(&self) -> Option<Suite> {
+        match self.work {
+            Work::Prepare(suite) => Some(suite),
+            Work::Check(_) | Work::Build | Work::Unit | Work::Documentation | Work::Tests(_) => {
+                None
+            }
+        }
+    }
+
     /// The tests on real parts that it runs.
     pub fn tests(&self) -> Option<&Tests> {
         match &self.work {
@@ -119,7 +129,7 @@ pub const JOBS: &[Job] = &[
         "guest",
         Part::Guest,
         // It emulates two processors.
-        beside(20, 210),
+        beside(20, 310),
         Tests {
             place: Place::Guest,
             ..on_host("guest", Suite::Guest)
@@ -146,8 +156,8 @@ pub const JOBS: &[Job] = &[
         "shared-ips",
         Part::Cluster,
         Needs {
-            quiet: Some(16),
-            ..beside(6, 900)
+            quiet: Some(8),
+            ..beside(6, 1000)
         },
         of_cluster(&["shared-ips"], &["vips::"]),
     ),
@@ -325,9 +335,37 @@ mod tests {
         assert_eq!(unique.len(), clusters.len());
     }
 
+    /// The modules of `tests/cluster` that use a cluster by this word in their source.
+    fn users_of(word: &str) -> BTreeSet<String> {
+        let directory = crate::workspace().join("tests/cluster");
+        let files = std::fs::read_dir(directory).unwrap().flatten();
+        let users = files.filter_map(|file| {
+            let name = file.file_name().into_string().ok()?;
+            let module = name.strip_suffix(".rs")?;
+            let text = std::fs::read_to_string(file.path()).ok()?;
+            let is_user = ["alone", "together"]
+                .iter()
+                .any(|it| text.contains(&format!(" {word}::{it}()")));
+            is_user.then(|| format!("{module}::"))
+        });
+        users.collect()
+    }
+
     #[test]
-    fn every_job_fits_on_two_processors() {
-        let capacity = super::super::schedule::capacity(2);
-        assert!(JOBS.iter().all(|it| it.needs.load <= capacity));
+    fn modules_that_share_a_cluster_are_in_its_job() {
+        for (word, cluster) in [("segment", "node-side"), ("shared", "tests")] {
+            let jobs = JOBS.iter().filter_map(Job::tests);
+            let mut jobs = jobs.filter(|it| it.clusters == [cluster]);
+            let Some(Modules::Of(modules)) = jobs.next().map(|it| it.modules) else {
+                panic!("{cluster} has no modules");
+            };
+            let users = users_of(word);
+            assert!(!users.is_empty());
+            for module in users {
+                // Of the chart's module one test does, and is listed by its name.
+                let is_listed = modules.iter().any(|it| it.starts_with(&module));
+                assert!(is_listed, "{module} uses {word} and is not in {cluster}");
+            }
+        }
     }
 }

@@ -119,7 +119,7 @@ impl Row {
         }
     }
 
-    /// Why something failed or was skipped, told below the table.
+    /// Why something failed or was skipped, printed below the table.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
@@ -137,7 +137,7 @@ pub struct Report {
     elapsed: Duration,
 }
 
-/// A row and when it was.
+/// A row and its start time.
 struct Line {
     row: Row,
     start: Duration,
@@ -162,7 +162,7 @@ impl Report {
         }
     }
 
-    /// Adds what was judged when everything was over.
+    /// Adds a result computed after all jobs.
     pub fn add(&mut self, row: Row) {
         self.rows.push(Line {
             row,
@@ -194,7 +194,7 @@ impl Report {
         )?;
         for Line { row, start, .. } in &self.rows {
             let Row { name, tally, .. } = row;
-            // What has only found that everything is there is no news.
+            // Hide jobs that had nothing to do.
             if *tally == Tally::default() && row.notes.is_empty() && !is_long {
                 continue;
             }

@@ -69,10 +69,6 @@ pub struct Verdict {
 }
 
 impl Requests {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Takes in what was asked for in a cluster since a time.
     pub fn read(&mut self, cluster: &str, since: SystemTime) -> Result<()> {
         let path = Paths::of(cluster)?.audit();

@@ -1,6 +1,6 @@
 //! Runs jobs beside each other, as far as the machine allows.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::rc::Rc;
@@ -22,11 +22,12 @@ use super::rights::{self, Requests};
 use super::schedule::{self, Needs};
 use super::suite::{self, Filter, Place, Suite, Tests};
 use super::timeline::Timeline;
+use super::unit::{self, End};
 use super::usage::Usage;
-use super::{Settings, libtest, unit};
+use super::{Settings, libtest};
 use crate::child::{Children, Finished, Interrupted, Output, background};
 
-/// How often is measured what the machine does.
+/// How often the use of the processors is measured.
 const SAMPLE: Duration = Duration::from_secs(1);
 
 /// How many processors the guest has, and so how many tests it runs at a time.
@@ -41,6 +42,7 @@ pub struct Context {
     prepared: RefCell<BTreeMap<Suite, Rc<OnceCell<Prepared>>>>,
     /// What floe's accounts have asked of the API servers of all clusters.
     requests: RefCell<Requests>,
+    has_used_clusters: Cell<bool>,
 }
 
 /// What a suite needs is there, or why not. A lock is kept until the end.
@@ -64,6 +66,7 @@ impl Context {
             binaries: OnceCell::new(),
             prepared: RefCell::default(),
             requests: RefCell::default(),
+            has_used_clusters: Cell::new(false),
         }
     }
 
@@ -88,8 +91,6 @@ pub async fn run(
     context: &Context,
     usage: &mut Usage,
 ) -> Result<Vec<Done>> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let capacity = schedule::capacity(processors);
     let begin = Instant::now();
     let (mut waiting, mut running) = (jobs, Vec::<&'static Job>::new());
     let mut work = FuturesUnordered::new();
@@ -98,7 +99,7 @@ pub async fn run(
     let mut sampling = interval(SAMPLE);
     sampling.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        while let Some(job) = next(&mut waiting, &running, context, capacity) {
+        while let Some(job) = next(&mut waiting, &running, context) {
             running.push(job);
             let waited_for = done.last().map(|it| it.job.name);
             let start = begin.elapsed();
@@ -119,7 +120,7 @@ pub async fn run(
                         running.retain(|job| job.name != ended.job.name);
                         done.push(ended);
                     }
-                    // The other children put things in order, too.
+                    // The other children also clean up.
                     Some(Err(error)) => {
                         waiting.clear();
                         interrupted = Some(error);
@@ -138,16 +139,22 @@ fn next(
     waiting: &mut Vec<&'static Job>,
     running: &[&'static Job],
     context: &Context,
-    capacity: u32,
 ) -> Option<&'static Job> {
     let is_built = context.binaries.initialized();
-    let is_ready = |job: &&Job| is_built || !job.is_after_build();
+    let is_prepared = |job: &Job| {
+        let others = waiting.iter().chain(running);
+        let mut suites = others.filter_map(|it| it.prepares());
+        !suites.any(|suite| job.tests().is_some_and(|tests| tests.suite == suite))
+    };
+    let is_ready = |job: &Job| is_prepared(job) && (is_built || !job.is_after_build());
     let ready: Vec<usize> = (0..waiting.len())
-        .filter(|it| is_ready(&waiting[*it]))
+        .filter(|it| is_ready(waiting[*it]))
         .collect();
     let needs: Vec<Needs> = ready.iter().map(|it| waiting[*it].needs).collect();
     let running: Vec<Needs> = running.iter().map(|it| it.needs).collect();
-    let chosen = schedule::next(&needs, &running, capacity)?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = u32::try_from(processors).unwrap_or(u32::MAX);
+    let chosen = schedule::next(&needs, &running, processors)?;
     Some(waiting.remove(ready[chosen]))
 }
 
@@ -166,7 +173,11 @@ async fn run_one(job: &'static Job, context: &Context) -> Result<Row> {
     row.absorb(worked)?;
     row.elapsed = started.elapsed();
     if row.tally != Tally::default() {
-        let mark = if row.tally.failed == 0 { "ok" } else { "FAIL" };
+        let mark = match row.tally {
+            Tally { failed: 1.., .. } => "FAIL",
+            Tally { passed: 0, .. } => "skip",
+            Tally { .. } => "ok",
+        };
         say(
             mark,
             &format!("{}: {}", job.name, row.tally),
@@ -193,7 +204,10 @@ fn programs(context: &Context) -> &[Binary] {
 }
 
 async fn run_tests(tests: Tests, context: &Context, row: &mut Row) -> Result<()> {
-    let filter = match tests.filter(context.settings.filter.as_deref()) {
+    let Settings {
+        filter, targets, ..
+    } = &context.settings;
+    let filter = match tests.filter(filter.as_deref(), targets) {
         Filter::Nothing => return Ok(()),
         Filter::Everything => None,
         Filter::Named(word) => Some(word),
@@ -202,6 +216,9 @@ async fn run_tests(tests: Tests, context: &Context, row: &mut Row) -> Result<()>
         anyhow::bail!("floe-tests has no test target '{}'", tests.target);
     };
     let names = tests.choose(binary.ignored(context, filter).await?);
+    if filter.is_none() {
+        tests.check(&names)?;
+    }
     if names.is_empty() {
         return Ok(());
     }
@@ -216,8 +233,11 @@ async fn run_tests(tests: Tests, context: &Context, row: &mut Row) -> Result<()>
         Place::Guest => run_in_guest(binary, names, context, row).await,
     };
     row.absorb(ran)?;
+    context
+        .has_used_clusters
+        .set(!tests.clusters.is_empty() || context.has_used_clusters.get());
     for name in tests.clusters {
-        // It ends after the program that brought it up.
+        // The cluster ends after the program that brought it up.
         let gone = context.children.wait_for(|| cluster::wait_until_gone(name));
         let gone = gone
             .await
@@ -235,8 +255,7 @@ async fn run_on_host(
     row: &mut Row,
 ) -> Result<()> {
     let finished = run_program(binary, &names, false, context, row).await?;
-    let tally = unit::count(row, &binary.title(), &finished);
-    row.add(tally);
+    finished.count(row, &binary.title(), names.len());
     Ok(())
 }
 
@@ -276,6 +295,7 @@ async fn run_in_guest(
     let started = Instant::now();
     let name = row.name;
     let job = suite::guest_job(&context.settings, binary, &names);
+    let expected = names.len();
     let work = move || {
         let mut lines = Vec::new();
         let code = guest::run_with(&job, |line| {
@@ -293,14 +313,11 @@ async fn run_in_guest(
         stdout.push('\n');
     }
     row.times(timeline.finish(started.elapsed()));
-    let tally = build::tally(&stdout, code == 0).unwrap_or_else(|tally| {
-        let title = binary.title();
-        row.note(format!(
-            "{title} ended without a valid result (exit code {code})"
-        ));
-        tally
-    });
-    row.add(tally);
+    let end = End {
+        is_success: code == 0,
+        words: format!("exit code {code}"),
+    };
+    unit::count(row, &binary.title(), expected, &stdout, end);
     Ok(())
 }
 
@@ -314,10 +331,10 @@ pub fn show(job: &str, line: &str) {
 /// used. The former is a failure, the latter one in a nightly run: a single run may miss what is
 /// rarely needed. `None` if no cluster was used.
 pub fn judge_rights(context: &Context, has_whole: bool) -> Option<Row> {
-    let requests = context.requests.borrow();
-    if requests.is_empty() {
+    if !context.has_used_clusters.get() {
         return None;
     }
+    let requests = context.requests.borrow();
     let mut row = Row::new("permissions");
     match rights::grants() {
         Ok(grants) => {

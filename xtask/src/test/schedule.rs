@@ -5,7 +5,8 @@
 pub struct Needs {
     /// How many tenths of a processor it keeps busy on average.
     pub load: u32,
-    /// The load of all jobs together up to which its results count; `None` for any.
+    /// The load of all jobs together up to which its results count, for each processor that the
+    /// machine has; `None` for any.
     pub quiet: Option<u32>,
     /// What it has to itself.
     pub exclusive: &'static [Resource],
@@ -25,31 +26,28 @@ pub enum Resource {
     Machine,
 }
 
-/// The load that jobs may cause together. Most of them wait now and then, so it is more than
-/// the machine has.
-pub fn capacity(processors: usize) -> u32 {
-    u32::try_from(processors)
-        .unwrap_or(u32::MAX)
-        .saturating_mul(15)
-}
+/// The load that jobs may cause together for each processor. Most of them wait now and then, so
+/// it is more than one.
+const CAPACITY: u32 = 15;
 
 /// The next job to start beside those that run: the longest that fits.
-pub fn next(waiting: &[Needs], running: &[Needs], capacity: u32) -> Option<usize> {
+pub fn next(waiting: &[Needs], running: &[Needs], processors: u32) -> Option<usize> {
     let fitting = waiting.iter().enumerate();
-    let fitting = fitting.filter(|(_, needs)| fits(needs, running, capacity));
+    let fitting = fitting.filter(|(_, needs)| fits(needs, running, processors));
     // Of equally long ones the first.
     let longest = fitting.rev().max_by_key(|(_, needs)| needs.seconds);
     longest.map(|(index, _)| index)
 }
 
-fn fits(needs: &Needs, running: &[Needs], capacity: u32) -> bool {
+fn fits(needs: &Needs, running: &[Needs], processors: u32) -> bool {
     // A job that needs more than the machine has still has to run.
     if running.is_empty() {
         return true;
     }
     let all = || running.iter().chain([needs]);
     let load: u32 = all().map(|it| it.load).sum();
-    let limit = all().filter_map(|it| it.quiet).chain([capacity]).min();
+    let limits = all().filter_map(|it| it.quiet).chain([CAPACITY]);
+    let limit = limits.min().map(|it| it.saturating_mul(processors));
     let is_taken = |one: &Needs, other: &Needs| {
         let used = |it: &Resource| other.exclusive.contains(it) || other.shared.contains(it);
         one.exclusive.iter().any(used)
@@ -75,28 +73,28 @@ mod tests {
     #[test]
     fn the_longest_job_that_fits_starts_first() {
         let waiting = [job(5, 10), job(25, 600), job(10, 300), job(10, 300)];
-        assert_eq!(next(&waiting, &[], 30), Some(1));
-        assert_eq!(next(&waiting, &[job(20, 1)], 30), Some(2));
-        assert_eq!(next(&waiting, &[job(25, 1)], 30), Some(0));
-        assert_eq!(next(&waiting, &[job(30, 1)], 30), None);
-        assert_eq!(next(&[], &[], 30), None);
+        assert_eq!(next(&waiting, &[], 2), Some(1));
+        assert_eq!(next(&waiting, &[job(20, 1)], 2), Some(2));
+        assert_eq!(next(&waiting, &[job(25, 1)], 2), Some(0));
+        assert_eq!(next(&waiting, &[job(30, 1)], 2), None);
+        assert_eq!(next(&[], &[], 2), None);
     }
 
     #[test]
     fn a_job_that_needs_more_than_the_machine_has_runs_by_itself() {
-        assert_eq!(next(&[job(80, 1)], &[], 30), Some(0));
-        assert_eq!(next(&[job(80, 1)], &[job(0, 1)], 30), None);
+        assert_eq!(next(&[job(80, 1)], &[], 2), Some(0));
+        assert_eq!(next(&[job(80, 1)], &[job(0, 1)], 2), None);
     }
 
     #[test]
     fn a_quiet_job_limits_what_runs_beside_it_whichever_starts_first() {
         let quiet = Needs {
-            quiet: Some(20),
+            quiet: Some(10),
             ..job(5, 1)
         };
         for (one, load, fits) in [(quiet, 15, true), (quiet, 16, false)] {
-            assert_eq!(next(&[one], &[job(load, 1)], 30).is_some(), fits);
-            assert_eq!(next(&[job(load, 1)], &[one], 30).is_some(), fits);
+            assert_eq!(next(&[one], &[job(load, 1)], 2).is_some(), fits);
+            assert_eq!(next(&[job(load, 1)], &[one], 2).is_some(), fits);
         }
     }
 
@@ -110,10 +108,10 @@ mod tests {
         let owner = with(&[Resource::Machine], &[]);
         let user = with(&[], &[Resource::Machine]);
         let other = with(&[Resource::Cargo], &[]);
-        assert_eq!(next(&[owner], &[user], 30), None);
-        assert_eq!(next(&[user], &[owner], 30), None);
-        assert_eq!(next(&[owner], &[owner], 30), None);
-        assert_eq!(next(&[user], &[user], 30), Some(0));
-        assert_eq!(next(&[other], &[owner], 30), Some(0));
+        assert_eq!(next(&[owner], &[user], 2), None);
+        assert_eq!(next(&[user], &[owner], 2), None);
+        assert_eq!(next(&[owner], &[owner], 2), None);
+        assert_eq!(next(&[user], &[user], 2), Some(0));
+        assert_eq!(next(&[other], &[owner], 2), Some(0));
     }
 }

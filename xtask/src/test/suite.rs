@@ -93,7 +93,7 @@ impl Suite {
                 helm::ensure()?;
                 Debian::ensure()?;
             }
-            // What each of them needs is got by the test that needs it.
+            // Each test fetches what it needs.
             Self::Clouds | Self::Monitoring => {}
             Self::Guest => guest::prepare()?,
             Self::Cluster => {
@@ -140,13 +140,29 @@ impl Tests {
         listed.into_iter().filter(is_ours).collect()
     }
 
-    /// What a filter means to these tests: a target that is named so is meant whole.
-    pub fn filter<'a>(&self, filter: Option<&'a str>) -> Filter<'a> {
-        let targets = JOBS.iter().filter_map(Job::tests).map(|it| it.target);
+    /// Checks that this job has tests, and that its modules exist.
+    pub fn check(&self, names: &[String]) -> Result<()> {
+        let target = self.target;
+        ensure!(
+            !names.is_empty(),
+            "no test of target {target} is in this job"
+        );
+        if let Modules::Of(modules) = self.modules {
+            for module in modules {
+                let has_test = names.iter().any(|it| it.starts_with(module));
+                ensure!(has_test, "target {target} has no test {module}");
+            }
+        }
+        Ok(())
+    }
+
+    /// What a filter means to these tests, if tests of these targets were asked for: a target
+    /// that is named so runs as a whole.
+    pub fn filter<'a>(&self, filter: Option<&'a str>, targets: &[&str]) -> Filter<'a> {
         match filter {
             None => Filter::Everything,
             Some(word) if word == self.target => Filter::Everything,
-            Some(word) if targets.clone().any(|it| it == word) => Filter::Nothing,
+            Some(word) if targets.contains(&word) => Filter::Nothing,
             Some(word) => Filter::Named(word),
         }
     }
@@ -209,12 +225,26 @@ mod tests {
     #[test]
     fn the_name_of_a_target_chooses_it_whole_and_no_other() {
         let (lifecycle, cluster) = (tests_of("lifecycle"), tests_of("cli"));
-        assert_eq!(lifecycle.filter(Some("lifecycle")), Filter::Everything);
-        assert_eq!(cluster.filter(Some("lifecycle")), Filter::Nothing);
-        assert_eq!(cluster.filter(Some("cluster")), Filter::Everything);
-        assert_eq!(cluster.filter(None), Filter::Everything);
+        let targets = ["cluster", "lifecycle"];
+        let filter = |tests: &Tests, word| tests.filter(word, &targets);
+        assert_eq!(filter(lifecycle, Some("lifecycle")), Filter::Everything);
+        assert_eq!(filter(cluster, Some("lifecycle")), Filter::Nothing);
+        assert_eq!(filter(cluster, Some("cluster")), Filter::Everything);
+        assert_eq!(filter(cluster, None), Filter::Everything);
+        // The target of a part that was not asked for is a word like any other.
+        assert_eq!(filter(cluster, Some("shipped")), Filter::Named("shipped"));
         for word in ["life", "powered_off"] {
-            assert_eq!(cluster.filter(Some(word)), Filter::Named(word));
+            assert_eq!(filter(cluster, Some(word)), Filter::Named(word));
         }
+    }
+
+    #[test]
+    fn a_job_without_tests_or_with_a_module_that_is_gone_is_an_error() {
+        let cli = tests_of("cli");
+        assert!(cli.check(&["cli::lists".to_owned()]).is_ok());
+        assert!(cli.check(&[]).is_err());
+        let chart = tests_of("chart");
+        let error = chart.check(&["chart::upgrades".to_owned()]).unwrap_err();
+        assert_eq!(error.to_string(), "target cluster has no test guides::");
     }
 }

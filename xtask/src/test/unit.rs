@@ -4,6 +4,7 @@ use anyhow::Result;
 use tokio::process::Command;
 
 use super::build::{self, Binary};
+use super::jobs::{JOBS, Job};
 use super::libtest;
 use super::report::{Row, Tally};
 use super::run::{Context, run_program, show};
@@ -12,37 +13,74 @@ use crate::{tools, workspace};
 
 /// Runs the ordinary tests of all programs, as plain `cargo test` would.
 pub async fn run(context: &Context, binaries: &[Binary], row: &mut Row) -> Result<()> {
+    if context.settings.names_target() {
+        return Ok(());
+    }
     for binary in binaries {
+        let title = binary.title();
+        if !JOBS
+            .iter()
+            .filter_map(Job::tests)
+            .any(|it| it.are_in(binary))
+        {
+            let ignored = binary.ignored(context, None).await?.len();
+            if ignored > 0 {
+                row.add(Tally::FAILED);
+                row.note(format!("{ignored} ignored tests of {title} are in no job"));
+            }
+        }
         let names = binary.ordinary(context).await?;
         if names.is_empty() {
             continue;
         }
-        show(row.name, &binary.title());
+        show(row.name, &title);
         let finished = run_program(binary, &names, true, context, row).await?;
-        let tally = count(row, &binary.title(), &finished);
-        row.add(tally);
+        finished.count(row, &title, names.len());
     }
     Ok(())
 }
 
-/// The tally of a test program that has ended, with a note when it ended badly.
-pub fn count(row: &mut Row, title: &str, finished: &Finished) -> Tally {
-    build::tally(
-        &String::from_utf8_lossy(&finished.stdout),
-        finished.status.success(),
-    )
-    .unwrap_or_else(|tally| {
-        row.note(format!(
-            "{title} ended without a valid result ({})",
-            finished.status
-        ));
+/// Counts the results of a test program that was to run so many tests, and notes why it ended
+/// badly.
+pub fn count(row: &mut Row, title: &str, expected: usize, stdout: &str, end: End) {
+    let mut tally = build::tally(stdout, end.is_success).unwrap_or_else(|tally| {
+        let words = end.words;
+        row.note(format!("{title} ended without a valid result ({words})"));
         tally
-    })
+    });
+    let counted = tally.executed() + tally.skipped;
+    if tally.failed == 0 && counted < expected {
+        row.note(format!("{title} ran {counted} tests instead of {expected}"));
+        tally += Tally::FAILED;
+    }
+    row.add(tally);
+}
+
+impl Finished {
+    /// Counts the results of a test program on this machine.
+    pub fn count(&self, row: &mut Row, title: &str, expected: usize) {
+        let end = End {
+            is_success: self.status.success(),
+            words: self.status.to_string(),
+        };
+        let stdout = String::from_utf8_lossy(&self.stdout);
+        count(row, title, expected, &stdout, end);
+    }
+}
+
+/// How a test program has ended.
+pub struct End {
+    pub is_success: bool,
+    /// The same in words.
+    pub words: String,
 }
 
 /// Runs the examples in the documentation, which only cargo can. It prints one result or more
 /// for each library.
 pub async fn examples(context: &Context, row: &mut Row) -> Result<()> {
+    if context.settings.names_target() {
+        return Ok(());
+    }
     let mut command = Command::from(tools::cargo());
     command
         .args([
