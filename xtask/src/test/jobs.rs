@@ -102,7 +102,8 @@ pub const JOBS: &[Job] = &[
     tests(
         "netns",
         Part::Netns,
-        beside(10, 170),
+        // It looks for namespaces that are left, and others would get their numbers.
+        by_itself(10, 170),
         on_host("netns", Suite::Netns),
     ),
     prepare("image-tools", Part::Shipped, Suite::Shipped),
@@ -231,13 +232,7 @@ pub const JOBS: &[Job] = &[
     tests(
         "lifecycle",
         Part::Cluster,
-        Needs {
-            exclusive: &[Resource::Machine],
-            ..Needs {
-                shared: &[],
-                ..beside(10, 70)
-            }
-        },
+        by_itself(10, 70),
         Tests {
             clusters: &["lifecycle", "lifecycle-2"],
             ..on_host("lifecycle", Suite::Cluster)
@@ -287,6 +282,15 @@ const fn beside(load: u32, seconds: u32) -> Needs {
         exclusive: &[],
         shared: &[Resource::Machine],
         seconds,
+    }
+}
+
+/// The same with no other job on the machine that makes namespaces or processes of tests.
+const fn by_itself(load: u32, seconds: u32) -> Needs {
+    Needs {
+        exclusive: &[Resource::Machine],
+        shared: &[],
+        ..beside(load, seconds)
     }
 }
 
