@@ -1,7 +1,7 @@
 //! All jobs of `cargo xtask test`, and what each needs of the machine.
 //!
-//! The figures are those of the report of a whole run on two processors; they only decide what
-//! runs when, so they need not be exact.
+//! Loads and times are those of the report of a whole run on two processors. They decide what runs
+//! when, so they need not be exact.
 
 use super::Part;
 use super::check::Check;
