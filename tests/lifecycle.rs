@@ -1,7 +1,7 @@
 //! A cluster comes and goes: what it refuses, and that it leaves nothing behind.
 //!
-//! These tests look at the whole machine, so they run one after the other and
-//! with no other test beside them.
+//! These tests look at the whole machine, so they run one after the other, and beside no other
+//! job that mounts anything there.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -31,7 +31,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 /// Nothing is left, as soon as the kernel has finished clearing away.
 async fn nothing_is_left_since(before: &Machine) -> Result<()> {
     wait::until("nothing is left", Duration::from_secs(15), async || {
-        let left = Machine::look().since(before);
+        let left = Machine::look().since(before, NAME);
         anyhow::ensure!(left.is_empty(), "left behind:\n{}", left.join("\n"));
         Ok(Some(()))
     })

@@ -71,7 +71,7 @@ fn a_host_has_a_name_processes_and_sockets_of_its_own() {
 #[test]
 #[ignore = "needs root: cargo xtask test --only netns"]
 fn a_lab_leaves_no_process_and_no_namespace_even_with_programs_running() {
-    let (mut sleeper, namespaces) = {
+    let (mut sleeper, namespaces, _kept) = {
         let lab = Lab::new(&["left"]).unwrap();
         let left = lab.host("left").unwrap();
         let sleeper = left
@@ -81,19 +81,24 @@ fn a_lab_leaves_no_process_and_no_namespace_even_with_programs_running() {
             .unwrap();
         left.shell("mount -t tmpfs tmpfs /mnt; sleep 3600 >/dev/null 2>&1 &")
             .unwrap();
-        let namespaces: Vec<String> = [left, lab.switch()]
+        let files: Vec<String> = [left, lab.switch()]
             .iter()
             .flat_map(|host| ["net", "mnt", "pid", "uts"].map(|kind| (host.anchor, kind)))
-            .map(|(anchor, kind)| fs::read_link(format!("/proc/{anchor}/ns/{kind}")).unwrap())
-            .map(|target| target.display().to_string())
+            .map(|(anchor, kind)| format!("/proc/{anchor}/ns/{kind}"))
             .collect();
+        let namespaces: Vec<String> = files
+            .iter()
+            .map(|file| fs::read_link(file).unwrap().display().to_string())
+            .collect();
+        // While a namespace is open, nobody else's gets its number.
+        let kept: Vec<_> = files.iter().map(|it| fs::File::open(it).unwrap()).collect();
         let during = Machine::look();
         assert!(
             namespaces
                 .iter()
                 .all(|namespace| during.has_namespace(namespace))
         );
-        (sleeper, namespaces)
+        (sleeper, namespaces, kept)
     };
     // The kernel ended it with its host.
     sleeper.wait().unwrap();

@@ -3,6 +3,7 @@
 //! The work is cut into [jobs], which run beside each other as far as the machine allows. One
 //! that fails does not keep the others from running. Each leaves a row in the report.
 
+mod budget;
 mod build;
 mod check;
 mod jobs;
@@ -27,6 +28,7 @@ use clap::ValueEnum;
 
 use crate::child::Children;
 use crate::workspace;
+use budget::{Spent, Start, since_keystroke};
 use jobs::{JOBS, Job, Work};
 use report::Report;
 use run::Context;
@@ -118,6 +120,11 @@ impl Args {
         JOBS.iter().filter(is_needed).collect()
     }
 
+    /// Whether everything was asked for.
+    fn is_whole(&self) -> bool {
+        self.only.is_empty() && self.filter.is_none()
+    }
+
     fn wants(&self, part: Part) -> bool {
         if self.only.is_empty() {
             // A name selects tests, and checks have none.
@@ -127,6 +134,9 @@ impl Args {
         }
     }
 }
+
+/// Where the report of the last whole run is, below the workspace.
+const REPORT: &str = "target/test-report.txt";
 
 /// Runs the parts that were asked for and reports on them.
 pub fn run(args: Args) -> Result<ExitCode> {
@@ -139,7 +149,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let report = report?;
 
     // That of a part would replace the one of the last whole run.
-    if args.only.is_empty() && args.filter.is_none() {
+    if args.is_whole() {
         match write(&report) {
             Ok(file) => eprintln!("\nthe whole report: {}", file.display()),
             // The results below still count.
@@ -164,9 +174,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Writes the long form of a report to a file.
 fn write(report: &Report) -> Result<PathBuf> {
-    let directory = workspace().join("target");
-    let file = directory.join("test-report.txt");
-    fs::create_dir_all(directory)?;
+    let file = workspace().join(REPORT);
+    fs::create_dir_all(file.parent().context("it is in a folder")?)?;
     fs::write(&file, report.long()).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file)
 }
@@ -184,10 +193,16 @@ async fn run_jobs(args: &Args) -> Result<Report> {
     };
     let context = Context::new(Children::new()?, settings);
     let mut usage = Usage::new();
-    let started = Instant::now();
+    let (start, before, started) = (Start::look(), since_keystroke(), Instant::now());
     let done = run::run(args.jobs(), &context, &mut usage).await?;
+    let elapsed = started.elapsed();
     let judged = run::judge_rights(&context, args.filter.is_none());
-    let mut report = Report::new(done, usage, started.elapsed());
+    // Nightly runs take what they need.
+    let spent = (args.is_whole() && !args.nightly).then(|| Spent {
+        start,
+        elapsed: elapsed + before.unwrap_or_default(),
+    });
+    let mut report = Report::new(done, usage, elapsed, spent);
     if let Some(row) = judged {
         report.add(row);
     }

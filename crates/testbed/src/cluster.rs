@@ -193,6 +193,8 @@ impl Cluster {
     pub fn kubectl(&self) -> Command {
         let mut command = Command::new(&self.kubectl);
         command.env("KUBECONFIG", self.paths.kubeconfig());
+        // It ends before clearing up its memory would pay.
+        command.env("GOGC", "off");
         command
     }
 
@@ -310,6 +312,11 @@ pub fn wait_until_gone(name: &str) -> Result<()> {
 /// does not exist.
 pub fn computed(name: &str) -> Option<Duration> {
     supervisor::cgroup_of(name).cpu().ok()
+}
+
+/// Whether a cluster exists and takes requests: all of it has been brought up.
+pub fn is_up(name: &str) -> bool {
+    Paths::of(name).is_ok_and(|paths| paths.control().exists())
 }
 
 /// The names of all clusters that have files on this machine.

@@ -71,7 +71,7 @@ impl Programs {
     /// `KUBEBUILDER_ASSETS`, then `PATH`, then the cache are searched; a program
     /// fits when it is of the pinned minor version.
     pub fn ensure() -> Result<Self> {
-        let cached = cache_dir().join("kubernetes").join(VERSION);
+        let cached = cached();
         let mut found = BTreeMap::new();
         let mut built = Vec::new();
         for program in Program::ALL {
@@ -86,10 +86,21 @@ impl Programs {
         Ok(Self(found))
     }
 
+    /// Whether none of them would have to be built.
+    pub fn are_there() -> bool {
+        let is_there = |it: &Program| cached().join(it.name()).is_file() || installed(*it).is_some();
+        Program::ALL.iter().all(is_there)
+    }
+
     /// The path of one program.
     pub fn path(&self, program: Program) -> &Path {
         &self.0[&program]
     }
+}
+
+/// The folder with those that were built.
+fn cached() -> PathBuf {
+    cache_dir().join("kubernetes").join(VERSION)
 }
 
 /// An etcd that is already on the machine: `KUBEBUILDER_ASSETS`, then `PATH` are searched.

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use crate::supervisor::CGROUP_PREFIX;
+
 /// Settings that change by themselves, or that whoever needs it lifts for everybody.
 const RESTLESS: [&str; 10] = [
     "fs/aio-nr",
@@ -33,8 +35,13 @@ struct Process {
     parent: i32,
     command: String,
     namespaces: BTreeSet<String>,
-    in_cluster: bool,
+    cgroups: String,
+    /// The job of the test command that it belongs to.
+    job: Option<String>,
 }
+
+/// Names the job of the test command to its programs, and so to all that these start.
+pub const JOB: &str = "FLOE_JOB";
 
 impl Machine {
     /// Looks at the machine now.
@@ -76,11 +83,12 @@ impl Machine {
 
     /// What is here now and was not then, or is different, one line each.
     ///
-    /// Processes started meanwhile by somebody else, who was there then, are
-    /// somebody else's: only orphans, our own children and members of a cluster's
-    /// control group count. Kernel modules and settings that a module brings along
-    /// are not compared.
-    pub fn since(&self, then: &Self) -> Vec<String> {
+    /// Processes started meanwhile by somebody else, who was there then or is another job
+    /// ([`JOB`]), are somebody else's: only orphans, our own children and members of the control
+    /// groups of clusters whose names begin with `clusters` count. Kernel modules and settings
+    /// that a module brings along are not compared.
+    pub fn since(&self, then: &Self, clusters: &str) -> Vec<String> {
+        let ours = format!("/{CGROUP_PREFIX}{clusters}");
         let mut differences = Vec::new();
         let known: BTreeSet<_> = then
             .processes
@@ -88,8 +96,8 @@ impl Machine {
             .flat_map(|process| &process.namespaces)
             .collect();
         for (pid, process) in &self.processes {
-            let ours = process.in_cluster || !self.is_somebody_else_s(*pid, then);
-            if then.processes.contains_key(pid) || !ours {
+            let is_ours = process.cgroups.contains(&ours) || !self.is_somebody_else_s(*pid, then);
+            if then.processes.contains_key(pid) || !is_ours {
                 continue;
             }
             differences.push(format!("process {pid}: {}", process.command));
@@ -118,7 +126,8 @@ impl Machine {
                 .parent()
                 .map(|parent| parent.display().to_string());
             let top = parent.is_some_and(|parent| is_root_of_hierarchy(&parent));
-            top || group.contains("/floe-testbed-")
+            let is_of_cluster = group.contains(&format!("/{CGROUP_PREFIX}"));
+            group.contains(&ours) || top && !is_of_cluster
         });
         differences.extend(new_groups.map(|group| format!("new control group: {group}")));
         for (name, value) in &self.sysctls {
@@ -137,8 +146,12 @@ impl Machine {
 
     fn is_somebody_else_s(&self, pid: i32, then: &Self) -> bool {
         let me = i32::try_from(std::process::id()).unwrap_or_default();
+        let job = std::env::var(JOB).ok();
         let mut ancestor = pid;
         while let Some(process) = self.processes.get(&ancestor) {
+            if process.job.is_some() && process.job != job {
+                return true;
+            }
             ancestor = process.parent;
             if then.processes.contains_key(&ancestor) {
                 return ancestor != 1 && ancestor != me;
@@ -163,7 +176,10 @@ fn processes() -> BTreeMap<i32, Process> {
             continue;
         };
         let directory = Path::new("/proc").join(name);
-        let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap_or_default();
+        let read = |file: &str| {
+            let bytes = fs::read(directory.join(file)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
         let command = read("cmdline").replace('\0', " ").trim().to_owned();
         let status = read("status");
         let field = |name: &str| {
@@ -196,11 +212,19 @@ fn processes() -> BTreeMap<i32, Process> {
                 parent,
                 command,
                 namespaces,
-                in_cluster: read("cgroup").contains("/floe-testbed-"),
+                cgroups: read("cgroup"),
+                job: job_in(&read("environ")),
             },
         );
     }
     found
+}
+
+/// The job in the environment of a process.
+fn job_in(environment: &str) -> Option<String> {
+    let mut variables = environment.split('\0');
+    let job = variables.find_map(|it| it.strip_prefix(JOB)?.strip_prefix('='))?;
+    Some(job.to_owned())
 }
 
 fn lines(file: &str) -> BTreeSet<String> {

@@ -52,7 +52,7 @@ use remains::{BURIAL, Logs, all_of, bury, lock};
 
 pub use bootstrap::{api_server_is_ready, is_ready, nodes_are_ready, service_accounts_exist};
 pub use catalog::BUSYBOX;
-pub use remains::{cgroup_of, clean_up, owner};
+pub use remains::{CGROUP_PREFIX, cgroup_of, clean_up, owner};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 

@@ -102,8 +102,11 @@ pub const JOBS: &[Job] = &[
     tests(
         "netns",
         Part::Netns,
-        // It looks for namespaces that are left, and others would get their numbers.
-        by_itself(10, 170),
+        Needs {
+            // Its networks are files.
+            shared: &[Resource::Mounts],
+            ..beside(10, 170)
+        },
         on_host("netns", Suite::Netns),
     ),
     prepare("image-tools", Part::Shipped, Suite::Shipped),
@@ -232,7 +235,11 @@ pub const JOBS: &[Job] = &[
     tests(
         "lifecycle",
         Part::Cluster,
-        by_itself(10, 70),
+        Needs {
+            // It looks for what is left.
+            exclusive: &[Resource::Mounts],
+            ..beside(10, 70)
+        },
         Tests {
             clusters: &["lifecycle", "lifecycle-2"],
             ..on_host("lifecycle", Suite::Cluster)
@@ -244,10 +251,7 @@ const fn check(name: &'static str, check: Check, load: u32, seconds: u32) -> Job
     Job {
         name,
         part: Some(Part::Check),
-        needs: Needs {
-            shared: &[],
-            ..beside(load, seconds)
-        },
+        needs: beside(load, seconds),
         work: Work::Check(check),
     }
 }
@@ -257,10 +261,7 @@ const fn prepare(name: &'static str, part: Part, suite: Suite) -> Job {
         name,
         part: Some(part),
         // Nearly always everything is there; the first time the tests wait for it.
-        needs: Needs {
-            shared: &[],
-            ..beside(10, 900)
-        },
+        needs: beside(10, 900),
         work: Work::Prepare(suite),
     }
 }
@@ -280,17 +281,8 @@ const fn beside(load: u32, seconds: u32) -> Needs {
         load,
         quiet: None,
         exclusive: &[],
-        shared: &[Resource::Machine],
-        seconds,
-    }
-}
-
-/// The same with no other job on the machine that makes namespaces or processes of tests.
-const fn by_itself(load: u32, seconds: u32) -> Needs {
-    Needs {
-        exclusive: &[Resource::Machine],
         shared: &[],
-        ..beside(load, seconds)
+        seconds,
     }
 }
 
@@ -298,7 +290,6 @@ const fn by_itself(load: u32, seconds: u32) -> Needs {
 const fn cargo(seconds: u32) -> Needs {
     Needs {
         exclusive: &[Resource::Cargo],
-        shared: &[],
         ..beside(20, seconds)
     }
 }

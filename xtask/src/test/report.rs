@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::budget::{Spent, minutes};
 use super::run::Done;
 use super::timeline::Timed;
 use super::usage::Usage;
@@ -135,6 +136,8 @@ pub struct Report {
     rows: Vec<Line>,
     usage: Usage,
     elapsed: Duration,
+    /// Only for a run that has a budget.
+    spent: Option<Spent>,
 }
 
 /// A row and its start time.
@@ -149,7 +152,7 @@ const SLOWEST: usize = 5;
 const SLOWEST_IN_FILE: usize = 30;
 
 impl Report {
-    pub fn new(done: Vec<Done>, usage: Usage, elapsed: Duration) -> Self {
+    pub fn new(done: Vec<Done>, usage: Usage, elapsed: Duration, spent: Option<Spent>) -> Self {
         let lines = done.into_iter().map(|it| Line {
             row: it.row,
             start: it.start,
@@ -159,6 +162,7 @@ impl Report {
             rows: lines.collect(),
             usage,
             elapsed,
+            spent,
         }
     }
 
@@ -241,21 +245,33 @@ impl Report {
         writeln!(
             f,
             "whole run: {:.1} min, processors busy {:.0} % of the time",
-            self.elapsed.as_secs_f64() / 60.0,
+            minutes(self.elapsed),
             self.usage.machine.percent()
-        )
+        )?;
+        if let Some(spent) = &self.spent {
+            writeln!(
+                f,
+                "since the command was given: {:.1} min; {spent}",
+                minutes(spent.elapsed)
+            )?;
+        }
+        Ok(())
     }
 
     fn write_clusters(&self, f: &mut dyn Write) -> fmt::Result {
         writeln!(
             f,
-            "\n{:<17} {:>8} {:>9} {:>6}",
-            "cluster", "seconds", "computed", "cores"
+            "\n{:<17} {:>8} {:>8} {:>9} {:>6}",
+            "cluster", "seconds", "starting", "computed", "cores"
         )?;
         for (name, it) in &self.usage.clusters {
             let (alive, computed) = (it.alive.as_secs_f64(), it.computed.as_secs_f64());
             let cores = if alive > 0.0 { computed / alive } else { 0.0 };
-            writeln!(f, "{name:<17} {alive:>8.1} {computed:>9.1} {cores:>6.2}")?;
+            let starting = it.starting.as_secs_f64();
+            writeln!(
+                f,
+                "{name:<17} {alive:>8.1} {starting:>8.1} {computed:>9.1} {cores:>6.2}"
+            )?;
         }
         Ok(())
     }
@@ -287,6 +303,7 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::Start;
     use super::*;
 
     #[test]
@@ -334,6 +351,10 @@ mod tests {
             ],
             usage: Usage::new(),
             elapsed: Duration::from_secs(90),
+            spent: Some(Spent {
+                start: Start::Warm,
+                elapsed: Duration::from_secs(120),
+            }),
         }
     }
 
@@ -353,6 +374,7 @@ mod tests {
             "",
             "critical path: kernel 1 s, then build 29 s, then unit 60 s",
             "whole run: 1.5 min, processors busy 0 % of the time",
+            "since the command was given: 2.0 min; budget warm: 15 min, 13.0 min under",
             "",
             "120 passed, 1 failed, 7 skipped",
         ];

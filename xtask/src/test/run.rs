@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use floe_testbed::cache::Lock;
 use floe_testbed::cluster;
 use floe_testbed::guest;
+use floe_testbed::leftovers;
 use floe_testbed::progress::say;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use tokio::sync::OnceCell;
@@ -275,7 +276,8 @@ pub async fn run_program(
         show(name, line);
         timeline.borrow_mut().take_in(line, started.elapsed());
     };
-    let command = binary.command(&context.settings, &libtest::arguments(names));
+    let mut command = binary.command(&context.settings, &libtest::arguments(names));
+    command.env(leftovers::JOB, name);
     let command = if is_background {
         background(command.as_std()).into()
     } else {

@@ -21,9 +21,8 @@ pub struct Needs {
 pub enum Resource {
     /// Cargo's build directory, which cargo locks.
     Cargo,
-    /// Network namespaces, links, mounts and processes of the machine: a test that looks for
-    /// leftovers sees those of all others.
-    Machine,
+    /// The mounts of the machine: a test that looks for leftovers sees those of all others.
+    Mounts,
 }
 
 /// The load that jobs may cause together for each processor. Most of them wait now and then, so
@@ -105,8 +104,8 @@ mod tests {
             shared,
             ..Needs::default()
         };
-        let owner = with(&[Resource::Machine], &[]);
-        let user = with(&[], &[Resource::Machine]);
+        let owner = with(&[Resource::Mounts], &[]);
+        let user = with(&[], &[Resource::Mounts]);
         let other = with(&[Resource::Cargo], &[]);
         assert_eq!(next(&[owner], &[user], 2), None);
         assert_eq!(next(&[user], &[owner], 2), None);

@@ -32,6 +32,8 @@ pub struct Share {
 pub struct Computed {
     /// How long it existed.
     pub alive: Duration,
+    /// How much of that it came up.
+    pub starting: Duration,
     /// Time of a processor.
     pub computed: Duration,
 }
@@ -89,6 +91,9 @@ impl Usage {
                 if let Some(computed) = cluster::computed(name) {
                     let cluster = self.clusters.entry(name).or_default();
                     cluster.alive += elapsed;
+                    if !cluster::is_up(name) {
+                        cluster.starting += elapsed;
+                    }
                     cluster.computed = cluster.computed.max(computed);
                 }
             }

@@ -2,14 +2,19 @@
 //!
 //! - `standin pause` holds the namespaces of a pod;
 //! - `standin serve [PORT]` answers HTTP with who it is and who asked, and takes
-//!   the place of web servers such as nginx.
+//!   the place of web servers such as nginx. At `/ready` it says that it is not ready while the
+//!   file `/tmp/unready` exists.
 //!
 //! It uses the standard library alone, so that images stay small.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv6Addr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
+
+/// While this file exists, the program is not ready.
+const UNREADY: &str = "/tmp/unready";
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -65,8 +70,14 @@ fn answer(mut connection: TcpStream) -> std::io::Result<()> {
         return respond(&mut connection, "400 Bad Request", "this is plain HTTP\n");
     }
     let mut line = Vec::new();
-    while request.read_until(b'\n', &mut line)? > 0 && !line.trim_ascii().is_empty() {
+    request.read_until(b'\n', &mut line)?;
+    let asks_for_readiness = line.starts_with(b"GET /ready ");
+    while !line.trim_ascii().is_empty() {
         line.clear();
+        request.read_until(b'\n', &mut line)?;
+    }
+    if asks_for_readiness && Path::new(UNREADY).exists() {
+        return respond(&mut connection, "503 Service Unavailable", "not ready\n");
     }
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let body = format!("pod={} server={server} client={client}\n", host.trim());

@@ -172,6 +172,8 @@ fn kubelet_settings(pki: &Pki, cgroup: &Cgroup) -> String {
         "serializeImagePulls": false,
         // A lost node is noticed within seconds.
         "nodeStatusUpdateFrequency": "2s", "nodeLeaseDurationSeconds": 4,
+        // Its lease says that it lives; a status that says nothing new would go to all who watch.
+        "nodeStatusReportFrequency": "5m",
         // The machine's disk is not the node's to judge.
         "evictionHard": { "memory.available": "50Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%" },
         "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,

@@ -17,6 +17,10 @@ use crate::host::{HostRef, Inside, only_child};
 const PATIENCE: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(20);
 
+/// By how many percent the memory of a program in Go grows before it is cleared up. All programs
+/// of a cluster are in Go and small; they would clear up all the time.
+const GARBAGE: &str = "300";
+
 /// How to start a program.
 #[derive(Clone, Debug)]
 pub struct Recipe {
@@ -64,6 +68,7 @@ impl Program {
             .args(["-euc", &script, "sh"])
             .args(enter)
             .args(&self.recipe.command)
+            .env("GOGC", GARBAGE)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -15,7 +15,7 @@ use crate::cgroup::Cgroup;
 use crate::cluster::paths::Paths;
 
 /// Every control group of a cluster is below one with this prefix and its name.
-const CGROUP_PREFIX: &str = "floe-testbed-";
+pub const CGROUP_PREFIX: &str = "floe-testbed-";
 
 /// How long to wait for a cluster that may be ending.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);

@@ -14,7 +14,7 @@ use crate::LIMIT;
 use crate::holdings::FAMILIES;
 use crate::moving::node_of;
 use crate::underlay;
-use crate::vips::ground::{NODES_OF_PODS, holder, served, status, web};
+use crate::vips::ground::{NODES_OF_PODS, holder, readiness, served, status, web};
 
 /// The objects, each for the pods of a label that is called the same.
 pub const OBJECTS: [(&str, &[&str]); 2] = [
@@ -80,10 +80,7 @@ fn network(node: u8) -> Value {
 fn daemons(name: &str, mut pod: Value) -> Value {
     pod["spec"]["terminationGracePeriodSeconds"] = json!(1);
     pod["spec"]["nodeSelector"] = json!({});
-    pod["spec"]["containers"][0]["readinessProbe"] = json!({
-        "exec": { "command": ["test", "!", "-e", "/tmp/unready"] },
-        "periodSeconds": 1, "failureThreshold": 1,
-    });
+    pod["spec"]["containers"][0]["readinessProbe"] = readiness();
     json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": { "name": name },
