@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use floe_core::vip::rules::{Pulse, TICKET};
+use floe_core::vip::rules::Pulse;
 use nix::{libc, sys::socket::SockProtocol};
 
 use crate::{
@@ -79,20 +79,26 @@ static TICKETS: Mutex<()> = Mutex::new(());
 /// The permission to grant time once, for a moment.
 #[derive(Debug)]
 pub struct Ticket {
+    /// Its set.
+    set: &'static Pulse,
     /// A moment at which the kernel already had the ticket.
     taken: Duration,
     _only: MutexGuard<'static, ()>,
 }
 
 impl Ticket {
-    /// Takes a ticket in the namespace of this thread, once no other thread has one.
-    pub fn take() -> Result<Self, NetlinkError> {
+    /// Takes a ticket of this set in the namespace of this thread, once no other thread has one.
+    pub fn take(set: &'static Pulse) -> Result<Self, NetlinkError> {
         let only = TICKETS.lock().unwrap_or_else(PoisonError::into_inner);
-        transact([emptied(&TICKET), filled(&TICKET, RESERVE)])?;
+        transact([emptied(set), filled(set, RESERVE)])?;
         // Read after the kernel has started to count: the ticket expires at the latest when
         // the reserve after this moment is over.
         let taken = boottime::now();
-        Ok(Self { taken, _only: only })
+        Ok(Self {
+            set,
+            taken,
+            _only: only,
+        })
     }
 
     /// Lets what hangs on these sets live until shortly before a moment on the clock of
@@ -109,7 +115,7 @@ impl Ticket {
         let grants = pulses
             .iter()
             .flat_map(|pulse| [emptied(pulse), filled(pulse, granted)]);
-        match transact([spent()].into_iter().chain(grants)) {
+        match transact([spent(self.set)].into_iter().chain(grants)) {
             // A ticket that is this young has not expired, so one of the sets is gone.
             Err(error)
                 if error.errno() == Some(libc::ENOENT)
@@ -123,13 +129,13 @@ impl Ticket {
 }
 
 /// Lets what hangs on these sets live until shortly before a moment on the clock of
-/// [`boottime`], in the namespace of this thread.
+/// [`boottime`], in the namespace of this thread, with a ticket of the set `ticket`.
 ///
 /// # Guarantees
 /// Those of [`Ticket::grant`].
-pub fn keep(pulses: &[Pulse], until: Duration) -> Result<(), PulseError> {
+pub fn keep(ticket: &'static Pulse, pulses: &[Pulse], until: Duration) -> Result<(), PulseError> {
     for _ in 0..TRIES {
-        match Ticket::take()?.grant(pulses, until) {
+        match Ticket::take(ticket)?.grant(pulses, until) {
             Err(PulseError::Slow) => {}
             outcome => return outcome,
         }
@@ -154,13 +160,13 @@ fn emptied(pulse: &Pulse) -> Request {
 }
 
 /// Removes the ticket, and fails if it has expired.
-fn spent() -> Request {
+fn spent(ticket: &Pulse) -> Request {
     let keys = |request: Request| {
-        TICKET.keys.iter().fold(request, |request, key| {
+        ticket.keys.iter().fold(request, |request, key| {
             request.nest(ELEMENT | NESTED, &[], |request| named(request, key))
         })
     };
-    request(DELETE_ELEMENTS, &TICKET).nest(ELEMENTS | NESTED, &[], keys)
+    request(DELETE_ELEMENTS, ticket).nest(ELEMENTS | NESTED, &[], keys)
 }
 
 /// Adds all elements, which live for this long from when the kernel reads it.

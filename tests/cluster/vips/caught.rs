@@ -79,16 +79,30 @@ impl Drop for Caught {
 /// The renewal of the time for which shared addresses are served: a batch for `nf_tables` that
 /// adds elements to a set `alive`.
 pub fn renews(message: &[u8]) -> bool {
-    const HEADER: usize = 16;
     const ADD_ELEMENTS: u16 = 0x0a0c;
-    let mut rest = message;
+    has(message, |kind, body| {
+        kind == ADD_ELEMENTS && body.windows(6).any(|it| it == b"alive\0")
+    })
+}
+
+/// An address for a link: while pods keep what they have, an agent sends it only for a pod that
+/// has a shared address itself.
+pub fn lends(message: &[u8]) -> bool {
+    const NEW_ADDRESS: u16 = 20;
+    has(message, |kind, _| kind == NEW_ADDRESS)
+}
+
+/// Whether one of the netlink messages in a datagram, by its kind and body, is such a one.
+fn has(datagram: &[u8], is_one: impl Fn(u16, &[u8]) -> bool) -> bool {
+    const HEADER: usize = 16;
+    let mut rest = datagram;
     while rest.len() >= HEADER {
         let length = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
         let kind = u16::from_ne_bytes([rest[4], rest[5]]);
         let Some(one) = rest.get(HEADER..length) else {
             return false;
         };
-        if kind == ADD_ELEMENTS && one.windows(6).any(|it| it == b"alive\0") {
+        if is_one(kind, one) {
             return true;
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();

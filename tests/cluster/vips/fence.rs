@@ -9,22 +9,25 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use floe_api::floe::virtualip::VirtualIP;
+use floe_api::floe::virtualip::{Holding, VirtualIP};
+use floe_testbed::capture::Capture;
 use floe_testbed::cluster::namespace::TestNamespace;
 use floe_testbed::cluster::wait;
 use floe_testbed::floe::agent;
 use floe_testbed::host::HostRef;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::caught::{Caught, renews};
+use super::caught::{Caught, lends, renews};
 use super::ground::{CLAIM, alone, holder, moved, pings, served, status, three, webs};
 use super::ranges::duals;
 use super::standstill::{Frozen, agent_process, freeze_next};
 use super::wire::Wire;
 use crate::LIMIT;
+use crate::underlay::hardware;
 
 /// Answers of the next holder that are waited for: with three nodes asked 50 times a second,
 /// about a second and a half.
@@ -89,7 +92,7 @@ async fn a_renewal_that_comes_late_revives_no_previous_holder() -> Result<()> {
     webs(&namespace, &json!({})).await?;
     namespace.apply(&object("late", &IPS).to_string())?;
     for round in 1..=rounds(3)? {
-        let outcome = renew_late(&namespace, "late", &IPS).await;
+        let outcome = renew_late(&namespace, "late", &IPS, renews).await;
         outcome.with_context(|| format!("round {round}"))?;
     }
     Ok(())
@@ -106,32 +109,59 @@ async fn a_late_renewal_revives_no_pod_that_had_addresses_of_both_families() -> 
     let held = served(&namespace, "late", |_| true).await?;
     ensure!(holder(&held)?.mode == "direct", "the pods bypass the host");
     for round in 1..=rounds(3)? {
-        let outcome = renew_late(&namespace, "late", &IPS).await;
+        // The pod's rules get more time first, then the pod gets its addresses.
+        let wanted: fn(&[u8]) -> bool = if round % 2 == 0 { renews } else { lends };
+        let outcome = renew_late(&namespace, "late", &IPS, wanted).await;
         outcome.with_context(|| format!("round {round}"))?;
     }
     Ok(())
 }
 
-/// Stops the agent of the holder right before it renews, until another node has taken over;
-/// then the kernel gets the message, and the agent stands still again before it could take
-/// anything back.
-async fn renew_late(namespace: &TestNamespace<'_>, name: &str, ips: &[&str]) -> Result<()> {
+/// Stops the agent of the holder right before it sends such a message, until another node has
+/// taken over; then the kernel gets the message, and the agent stands still again before it
+/// could take anything back.
+async fn renew_late(
+    namespace: &TestNamespace<'_>,
+    name: &str,
+    ips: &[&str],
+    wanted: fn(&[u8]) -> bool,
+) -> Result<()> {
     let cluster = namespace.cluster();
     let wire = Wire::listen(namespace, &[("late", ips)]).await?;
     wire.is_answered(ANSWERS, LIMIT).await?;
     // Whoever has it now: it may have moved since the last round.
     let held = served(namespace, name, |_| true).await?;
-    let process = agent_process(cluster, &holder(&held)?.node).await?;
-    let catch = move || Caught::before_sending(process, renews, LIMIT);
+    let old = holder(&held)?;
+    let process = agent_process(cluster, &old.node).await?;
+    let catch = move || Caught::before_sending(process, wanted, LIMIT);
     let caught = tokio::task::spawn_blocking(catch).await??;
     moved(namespace, &held, "NodeSilent").await?;
     wire.is_answered(ANSWERS, LIMIT).await?;
+    let from_pod = if old.mode == "direct" {
+        Some(leaving(namespace, &old, ips).await?)
+    } else {
+        None
+    };
     caught.send()?;
     wire.is_answered(ANSWERS, LIMIT).await?;
+    let said = from_pod.map(|it| it.packets()).unwrap_or_default();
+    ensure!(said.is_empty(), "{} still speaks: {said:#?}", old.pod);
     drop(caught);
     agent::wait_until_ready(cluster)?;
     wire.is_answered(ANSWERS, LIMIT).await?;
     wire.had_one_speaker(2).await
+}
+
+/// What leaves the link of a pod in the name of addresses. The node's other pods would get it,
+/// whatever its uplink stops.
+async fn leaving(namespace: &TestNamespace<'_>, pod: &Holding, ips: &[&str]) -> Result<Capture> {
+    let found = namespace.api::<Pod>().get(&pod.pod).await?;
+    let network = namespace.cluster().pod_network(&found)?;
+    let own = pod.addresses.iter().find(|ip| ip.is_ipv4());
+    let own = hardware(&own.context("it has no address of IPv4")?.to_string())?;
+    let sources: Vec<String> = ips.iter().map(|ip| format!("src host {ip}")).collect();
+    let filter = format!("ether src {own} and ({})", sources.join(" or "));
+    network.capture("eth0", &filter)
 }
 
 #[tokio::test]
@@ -393,8 +423,11 @@ async fn flows_that_go_on_while_the_only_pod_is_replaced_reach_the_next_one() ->
     let flows = Flows::start(&outside, IP.parse()?)?;
     flows.are_answered().await?;
     for round in 1..=rounds(1)? {
+        let wire = Wire::begin(&namespace, IP).await?;
         let outcome = interrupt(&namespace, &held, &flows).await;
         held = outcome.with_context(|| format!("round {round}"))?;
+        let one = wire.had_one_speaker(1).await;
+        one.with_context(|| format!("round {round}"))?;
     }
     Ok(())
 }

@@ -60,6 +60,8 @@ pub struct Room {
     pub netns: PathBuf,
     /// The index of the link there.
     pub link: u32,
+    /// Its name.
+    pub name: String,
     /// Its hardware address.
     pub mac: Mac,
     /// The link of the host that its frames come through.
@@ -90,6 +92,8 @@ pub struct Plan {
     pub answers: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The addresses that pods have.
     pub loans: Vec<Loan>,
+    /// Those that pods get when this node is the holder.
+    pub prepared: Vec<Loan>,
     /// The addresses that the host itself has.
     pub own: BTreeSet<IpAddr>,
     /// Routes to nodes that have an address now: node and link.
@@ -220,7 +224,7 @@ pub fn plan(order: &Order, survey: &Survey, rooms: &BTreeMap<String, Room>) -> P
                 Some(found)
             }
             Role::Prepared(pod) => {
-                let found = prepare(&mut plan, served, pod, survey, rooms);
+                let found = prepare(&mut plan, id, served, pod, survey, rooms);
                 Some(found.map(|()| Finding::default()))
             }
             Role::HandedTo(node) => {
@@ -320,15 +324,23 @@ fn lend(
         if !room.nets.iter().any(|net| net.contains(&ip)) {
             found.unreachable = Some(Unreachable::NoInterfaceInPod);
         }
-        // A pod that gets another subnet keeps what it has.
-        let room = Room {
-            nets: Vec::new(),
-            ..room.clone()
-        };
-        let id = id.clone();
-        plan.loans.push(Loan { id, room, ip });
     }
+    plan.loans.extend(loans(id, served, room));
     Ok(found)
+}
+
+/// The addresses of an object for a pod.
+fn loans(id: &VipId, served: &Served, room: &Room) -> impl Iterator<Item = Loan> {
+    // A pod that gets another subnet keeps what it has.
+    let room = Room {
+        nets: Vec::new(),
+        ..room.clone()
+    };
+    served.addresses.iter().map(move |&ip| Loan {
+        id: id.clone(),
+        room: room.clone(),
+        ip,
+    })
 }
 
 fn hold(
@@ -375,6 +387,7 @@ fn hold(
 
 fn prepare(
     plan: &mut Plan,
+    id: &VipId,
     served: &Served,
     pod: &Candidate,
     survey: &Survey,
@@ -383,7 +396,9 @@ fn prepare(
     if pod.mode == Mode::Direct {
         // The pod would answer as soon as it has the address, and frames in its name must not
         // leave the node before it is the holder.
-        return room(pod, survey, rooms).map(drop);
+        let room = room(pod, survey, rooms)?;
+        plan.prepared.extend(loans(id, served, room));
+        return Ok(());
     }
     if pod.mode == Mode::Node {
         // Nobody is answered for it yet, so it takes only what the last holder sends on.

@@ -16,6 +16,7 @@
 
 mod fault;
 pub(in crate::vip) mod listing;
+mod pod;
 mod script;
 
 use std::{
@@ -27,6 +28,7 @@ use ipnet::IpNet;
 
 pub use self::{
     fault::RuleFault,
+    pod::{POD_PULSES, POD_TICKET, PodRules},
     script::{ANNOUNCEMENTS, ANSWERS, COUNTERS, PULSES, Pulse, TABLE, TABLES, TICKET, removal},
 };
 

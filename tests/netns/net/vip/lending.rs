@@ -1,11 +1,23 @@
 //! Addresses in a pod for a time.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, io::ErrorKind, time::Duration};
+
+use floe_core::vip::rules::{POD_PULSES, POD_TICKET, PodRules};
+use floe_net::{
+    boottime,
+    nft::Nft,
+    pulse::{self, PulseError, Ticket},
+};
 
 use super::{
     super::{Space, cable, ip},
+    Echo, LONG, SOON,
+    echo::{tcp, udp},
     until, vips,
 };
+
+/// How long is waited for what must not come.
+const VAIN: Duration = Duration::from_millis(400);
 
 fn has(space: &mut Space, address: std::net::IpAddr) -> bool {
     let link = space.link("eth0").index;
@@ -61,5 +73,61 @@ fn with_no_time_left_a_lent_address_is_removed_at_once() {
         assert!(!pod.netlink.lend_address(link, vip, short).unwrap());
         assert!(!has(&mut pod, vip));
         assert!(!pod.netlink.lend_address(link, vip, short).unwrap());
+    }
+}
+
+#[test]
+#[ignore = "needs root: cargo xtask test --only netns"]
+fn a_pod_says_nothing_in_the_name_of_an_address_that_it_gets_late() {
+    let (mut pod, mut client) = cable();
+    for (space, last) in [(&mut pod, 2), (&mut client, 1)] {
+        space.add("eth0", &format!("10.9.0.{last}/24"));
+        space.add("eth0", &format!("fd00:9::{last}/64"));
+    }
+    let _echo = Echo::start(&pod, "pod");
+    let links = BTreeSet::from(["eth0".to_owned()]);
+    let rules = PodRules::new(&links, &BTreeSet::from(vips())).unwrap();
+    let written = pod.netns.run(|| Nft::default().apply(&rules.script()));
+    written.unwrap().unwrap();
+
+    // The agent is stopped while it renews, and everything that it was about to do comes late.
+    let granted = pod.netns.run(|| {
+        let deadline = boottime::now() + LONG;
+        let ticket = Ticket::take(&POD_TICKET).unwrap();
+        until("the ticket expires", || {
+            let listed = Nft::default().list("netdev floe-vip").unwrap();
+            !listed.unwrap().contains("expires")
+        });
+        ticket.grant(&POD_PULSES, deadline)
+    });
+    assert!(matches!(granted.unwrap(), Err(PulseError::Slow)));
+    let link = pod.link("eth0").index;
+    for vip in vips() {
+        assert!(pod.netlink.lend_address(link, vip, LONG).unwrap());
+        assert!(udp(&client, vip, VAIN).is_err(), "{vip}");
+        assert!(tcp(&client, vip, VAIN).is_err(), "{vip}");
+    }
+    // Its own addresses are nobody's business.
+    for own in ["10.9.0.2", "fd00:9::2"] {
+        udp(&client, ip(own), SOON).unwrap();
+    }
+
+    let keep = |left| {
+        let until = boottime::now() + left;
+        let kept = pod
+            .netns
+            .run(|| pulse::keep(&POD_TICKET, &POD_PULSES, until));
+        kept.unwrap().unwrap();
+    };
+    keep(LONG);
+    let mut connections = vips().map(|vip| tcp(&client, vip, SOON).unwrap());
+    for connection in &mut connections {
+        connection.say("in time", SOON).unwrap();
+    }
+    let ended = pod.netns.run(|| pulse::end(&POD_PULSES));
+    ended.unwrap().unwrap();
+    for connection in &mut connections {
+        let error = connection.say("too late", VAIN).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{io::ErrorKind, time::Duration, time::Instant};
 
-use floe_core::announce::{arp, ndp};
+use floe_core::{
+    announce::{arp, ndp},
+    vip::rules::TICKET,
+};
 use floe_net::{
     boottime,
     nft::Nft,
@@ -82,7 +85,7 @@ fn a_grant_that_comes_after_its_ticket_has_expired_is_refused() {
     let pulses = scene.a.rules.pulses();
     let granted = scene.a.space.netns.run(|| {
         let deadline = boottime::now() + LONG;
-        let ticket = Ticket::take().unwrap();
+        let ticket = Ticket::take(&TICKET).unwrap();
         // As if the thread were stopped here.
         until("the ticket expires", || {
             let listed = Nft::default().list("inet floe-vip").unwrap();
@@ -91,9 +94,13 @@ fn a_grant_that_comes_after_its_ticket_has_expired_is_refused() {
         ticket.grant(pulses, deadline)
     });
     assert!(matches!(granted.unwrap(), Err(PulseError::Slow)));
-    assert!(udp(&scene.client, ip(VIP4), VAIN).is_err());
+    for vip in vips() {
+        assert!(udp(&scene.client, vip, VAIN).is_err(), "{vip}");
+    }
     scene.a.live(LONG);
-    udp(&scene.client, ip(VIP4), SOON).unwrap();
+    for vip in vips() {
+        udp(&scene.client, vip, SOON).unwrap();
+    }
 }
 
 #[test]
@@ -104,7 +111,7 @@ fn a_deadline_that_is_too_close_is_not_granted() {
     let pulses = scene.a.rules.pulses();
     for left in [0, 600, 605] {
         let granted = scene.a.space.netns.run(|| {
-            let ticket = Ticket::take().unwrap();
+            let ticket = Ticket::take(&TICKET).unwrap();
             ticket.grant(pulses, boottime::now() + Duration::from_millis(left))
         });
         assert!(

@@ -1,7 +1,7 @@
 //! Addresses that pods have themselves, for as long as this node may serve them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     net::IpAddr,
     path::Path,
@@ -13,17 +13,25 @@ use std::{
     time::Duration,
 };
 
-use floe_core::vip::VipId;
+use floe_core::vip::{
+    VipId,
+    rules::{POD_PULSES, POD_TICKET, RuleRefusal},
+};
 use floe_net::{
     announce::{self, ArpForm},
     boottime::{self, Deadline},
     netlink::{Netlink, NetlinkError},
     netns::Netns,
+    nft::NftError,
+    pulse::{self, PulseError},
 };
 use ipnet::IpNet;
 use tracing::debug;
 
 use crate::vips::plan::{Loan, Room};
+use guards::Guards;
+
+mod guards;
 
 /// How long after each other an address is told. Nobody acknowledges it.
 const REPEATS: [Duration; 4] = [
@@ -46,6 +54,15 @@ pub enum RoomError {
     /// The kernel refused.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// The rules that end the address in time cannot be written there.
+    #[error(transparent)]
+    Guard(#[from] NftError),
+    /// They do not allow the address.
+    #[error(transparent)]
+    Pulse(#[from] PulseError),
+    /// The link has a name that no rule can have.
+    #[error(transparent)]
+    Link(#[from] RuleRefusal),
 }
 
 /// The link of a pod for these addresses: the one whose subnet has one of them, else the
@@ -78,6 +95,7 @@ pub fn find(path: &Path, own: &[IpAddr], addresses: &[IpAddr]) -> Result<Option<
         Some(Room {
             netns: path.to_owned(),
             link: link.index,
+            name: link.name,
             mac: link.mac?,
             lower: link.parent.filter(|_| link.is_elsewhere),
             nets: subnets,
@@ -87,7 +105,10 @@ pub fn find(path: &Path, own: &[IpAddr], addresses: &[IpAddr]) -> Result<Option<
 
 /// Addresses that are lent.
 #[derive(Debug, Default)]
-pub struct Loans(Vec<Lent>);
+pub struct Loans {
+    lent: Vec<Lent>,
+    guards: Guards,
+}
 
 #[derive(Debug)]
 struct Lent {
@@ -108,7 +129,8 @@ impl Loans {
     pub fn end_others(&mut self, wanted: &[Loan]) -> Failures {
         let now = boottime::now();
         let mut failures = Failures::new();
-        self.0.retain_mut(|lent| {
+        self.close_others(wanted);
+        self.lent.retain_mut(|lent| {
             if wanted.contains(&lent.loan) {
                 return true;
             }
@@ -138,18 +160,19 @@ impl Loans {
             let Some(left) = deadline.left() else { break };
             let until = boottime::now() + left + LATE;
             // Noted first: what fails half-way is taken back all the same.
-            let known = self.0.iter().position(|it| it.loan == *loan);
+            let known = self.lent.iter().position(|it| it.loan == *loan);
             let index = known.unwrap_or_else(|| {
-                self.0.push(Lent {
+                self.lent.push(Lent {
                     loan: loan.clone(),
                     until,
                     over: None,
                 });
-                self.0.len() - 1
+                self.lent.len() - 1
             });
-            let noted = &mut self.0[index];
+            let noted = &mut self.lent[index];
             noted.until = until;
-            match lend(loan, left) {
+            let guarded = self.guards.add(loan);
+            match guarded.and_then(|()| lend(loan, deadline)) {
                 Ok(true) if noted.over.is_none() => {
                     let over = Arc::<AtomicBool>::default();
                     tell(loan.clone(), deadline.clone(), Arc::clone(&over));
@@ -157,21 +180,71 @@ impl Loans {
                 }
                 Ok(_) => {}
                 Err(error) => {
+                    // It may be gone, with whatever else is there.
+                    self.guards.doubt(&loan.room.netns);
                     failures.insert(loan.id.clone(), error);
                 }
             }
         }
         failures
     }
+
+    /// Writes the guards for these into the namespaces of their pods, so that lending them
+    /// later takes no longer than a message to the kernel. Returns those that failed.
+    pub fn prepare(&mut self, wanted: &[Loan]) -> Failures {
+        let mut failures = Failures::new();
+        for loan in wanted {
+            if let Err(error) = self.guards.add(loan) {
+                failures.insert(loan.id.clone(), error);
+            }
+        }
+        failures
+    }
+
+    /// Takes away guards of what is neither lent nor prepared.
+    pub fn tidy(&mut self, prepared: &[Loan]) {
+        let lent = self.lent.iter().map(|it| &it.loan);
+        self.guards.keep_only(lent.chain(prepared));
+    }
+
+    /// Ends at once what pods send in the name of addresses, where none of them is wanted.
+    fn close_others(&self, wanted: &[Loan]) {
+        let is_wanted = |netns: &Path| wanted.iter().any(|it| it.room.netns == netns);
+        let spaces: BTreeSet<&Path> = self.lent.iter().map(|it| &*it.loan.room.netns).collect();
+        for netns in spaces.into_iter().filter(|it| !is_wanted(it)) {
+            if let Err(error) = close(netns) {
+                debug!(%error, "cannot close the guard of a pod; its time runs out");
+            }
+        }
+    }
 }
 
-fn lend(loan: &Loan, left: Duration) -> Result<bool, RoomError> {
-    let Some(netns) = enter(&loan.room.netns)? else {
+/// Lets the pod answer until the deadline, and gives it the address for as long. What the
+/// pod sends is dropped when the deadline has passed, however late the kernel reads that it
+/// has the address.
+fn lend(loan: &Loan, deadline: &Deadline) -> Result<bool, RoomError> {
+    let (netns, left) = (enter(&loan.room.netns)?, deadline.left());
+    let (Some(netns), Some(left)) = (netns, left) else {
         return Ok(false);
     };
-    let link = loan.room.link;
-    let done = netns.run(|| Netlink::open()?.lend_address(link, loan.ip, left))?;
-    Ok(done?)
+    let until = boottime::now() + left;
+    netns.run(|| {
+        match pulse::keep(&POD_TICKET, &POD_PULSES, until) {
+            // It has the address by an earlier renewal, or not at all.
+            Err(PulseError::TooLate) => return Ok(false),
+            kept => kept?,
+        }
+        let lent = Netlink::open()?.lend_address(loan.room.link, loan.ip, left)?;
+        Ok(lent)
+    })?
+}
+
+/// Ends what the guard of a pod allows.
+fn close(path: &Path) -> Result<(), RoomError> {
+    if let Some(netns) = enter(path)? {
+        netns.run(|| pulse::end(&POD_PULSES))??;
+    }
+    Ok(())
 }
 
 fn take_back(loan: &Loan) -> Result<(), RoomError> {

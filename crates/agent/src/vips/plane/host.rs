@@ -118,8 +118,12 @@ impl Host {
         self.tables.forget_late_ones();
     }
 
-    /// Notes what the kernel has, so that a look finds what others change.
+    /// Notes what the kernel has, so that a look finds what others change, and takes away what
+    /// is not needed any more.
     pub fn note(&mut self) -> Result<(), PlaneError> {
+        if let Some((_, plan)) = &self.done {
+            self.loans.tidy(&plan.prepared);
+        }
         Ok(self.tables.note()?)
     }
 
@@ -209,7 +213,8 @@ impl Host {
         }
         let loans = plan.loans.iter();
         let loans = loans.filter(|it| !lingering.contains(&it.id));
-        let lent = self.loans.lend(loans, &self.deadline);
+        let mut lent = self.loans.lend(loans, &self.deadline);
+        lent.extend(self.loans.prepare(&plan.prepared));
         let had = self.own.have(&plan.own, &self.deadline);
         let deaf = self.voices.answer(&plan.answers, &self.deadline);
         let mut findings = plan.findings.clone();

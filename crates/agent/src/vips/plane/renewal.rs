@@ -12,7 +12,7 @@ use std::{
 use floe_core::vip::{
     VipId,
     keeper::{Role, Serving},
-    rules::Pulse,
+    rules::{Pulse, TICKET},
 };
 use floe_net::{
     boottime::{self, Deadline},
@@ -31,6 +31,8 @@ pub struct Renewal(Arc<Mutex<Applied>>);
 struct Applied {
     /// What it serves, or is about to; `None` while something is being taken away.
     served: Option<Timed>,
+    /// Whether the last order that was begun has not been reported as applied.
+    is_open: bool,
     pulses: &'static [Pulse],
     deadline: Deadline,
     /// The last renewal that the kernel may have got, and what its order serves.
@@ -53,19 +55,29 @@ impl Renewal {
     /// must not meet an address that this node no longer serves. Waits for a renewal that is
     /// under way. Must be called before anything of the order is applied.
     ///
+    /// An address that this node hands over does not end them: nobody else may serve it before
+    /// the order is reported as applied. If it cannot be applied, the next attempt ends them:
+    /// only silence frees the address then.
+    ///
     /// Returns until when the kernel has been allowed to serve all of the order already, which
     /// is later than the order's own deadline if that one has been overtaken.
     pub fn prepare(&self, order: &Order) -> Option<Duration> {
         let mut applied = self.lock();
         let wanted = timed(&order.serving);
+        let until = applied.granted_for(&wanted);
+        let allowed = if applied.is_open {
+            wanted
+        } else {
+            still_timed(&order.serving)
+        };
         let is_covered = applied
             .served
             .as_ref()
-            .is_some_and(|it| covers(&wanted, it));
-        let until = applied.granted_for(&wanted);
+            .is_some_and(|it| covers(&allowed, it));
         // What is being added counts from here on: the kernel may have it although the order
         // is not reported as done.
-        applied.served = is_covered.then_some(wanted);
+        applied.served = is_covered.then_some(allowed);
+        applied.is_open = true;
         until
     }
 
@@ -84,6 +96,7 @@ impl Renewal {
     pub fn allow(&self, order: &Order, pulses: &'static [Pulse], deadline: &Deadline) {
         let mut applied = self.lock();
         applied.served = Some(timed(&order.serving));
+        applied.is_open = false;
         applied.pulses = pulses;
         applied.deadline = deadline.clone();
     }
@@ -96,17 +109,17 @@ impl Renewal {
         let Some(until) = until.filter(|it| *it > boottime::now()) else {
             return;
         };
-        let wanted = timed(&order.serving);
+        let allowed = still_timed(&order.serving);
         let is_covered = applied
             .served
             .as_ref()
-            .is_some_and(|it| covers(&wanted, it));
+            .is_some_and(|it| covers(&allowed, it));
         if applied.pulses.is_empty() || !is_covered {
             return;
         }
         // Before the kernel gets it: an error may hide that it did.
-        applied.renewed = Some((until, wanted));
-        match pulse::keep(applied.pulses, until) {
+        applied.renewed = Some((until, timed(&order.serving)));
+        match pulse::keep(&TICKET, applied.pulses, until) {
             Ok(()) => applied.deadline.set(until),
             Err(error @ PulseError::Netlink(_)) => {
                 // The data plane finds out what is missing, and reports it.
@@ -144,13 +157,27 @@ fn covers(one: &Timed, other: &Timed) -> bool {
 
 /// What ends with the deadline of a serving.
 fn timed(serving: &Serving) -> Timed {
+    shares(serving, |role| match role {
+        Role::Holder(_) => Some(true),
+        Role::Prepared(_) => Some(false),
+        Role::HandedTo(_) | Role::Away(_) => None,
+    })
+}
+
+/// What may still end with a deadline while the kernel is given a serving.
+fn still_timed(serving: &Serving) -> Timed {
+    shares(serving, |role| match role {
+        Role::Holder(_) | Role::HandedTo(_) => Some(true),
+        Role::Prepared(_) => Some(false),
+        Role::Away(_) => None,
+    })
+}
+
+/// The objects of some roles, each with whether this node holds it.
+fn shares(serving: &Serving, is_held: impl Fn(&Role) -> Option<bool>) -> Timed {
     let roles = serving.roles.iter();
     let parts = roles.filter_map(|(id, it)| {
-        let is_held = match it.role {
-            Role::Holder(_) => true,
-            Role::Prepared(_) => false,
-            Role::HandedTo(_) | Role::Away(_) => return None,
-        };
+        let is_held = is_held(&it.role)?;
         let addresses = it.addresses.clone();
         Some((id.clone(), Share { addresses, is_held }))
     });
@@ -171,6 +198,13 @@ mod tests {
     /// The role of an address, by its pod.
     type Form = fn(Candidate) -> Role;
 
+    fn id(ip: &str) -> VipId {
+        VipId {
+            namespace: "shop".to_owned(),
+            name: ip.to_owned(),
+        }
+    }
+
     fn order(roles: &[(&str, Form)]) -> Order {
         let pod = Candidate {
             pod: "a".to_owned(),
@@ -182,13 +216,9 @@ mod tests {
             ready_since: 0,
         };
         let roles = roles.iter().map(|(ip, role)| {
-            let id = VipId {
-                namespace: "shop".to_owned(),
-                name: (*ip).to_owned(),
-            };
             let addresses = vec![ip.parse().unwrap()];
             let role = role(pod.clone());
-            (id, Served { addresses, role })
+            (id(ip), Served { addresses, role })
         });
         Order {
             serving: Serving {
@@ -211,7 +241,7 @@ mod tests {
     fn may(renewal: &Renewal, order: &Order) -> bool {
         let applied = renewal.lock();
         let served = applied.served.as_ref();
-        served.is_some_and(|it| covers(&timed(&order.serving), it))
+        served.is_some_and(|it| covers(&still_timed(&order.serving), it))
     }
 
     fn with(order: &Order) -> Renewal {
@@ -249,6 +279,37 @@ mod tests {
         assert!(!may(&renewal, &less) && !may(&renewal, &both));
         renewal.allow(&less, &[], &Deadline::default());
         assert!(may(&renewal, &less));
+    }
+
+    #[test]
+    fn others_are_renewed_while_an_address_is_handed_over() {
+        let to = |_| Role::HandedTo("10.9.0.251".parse().unwrap());
+        let both = held(&["10.9.0.1", "10.9.0.2"]);
+        let handing = order(&[
+            ("10.9.0.1", Role::Holder as Form),
+            ("10.9.0.2", to as Form),
+        ]);
+        let after = held(&["10.9.0.1"]);
+        let renewal = with(&both);
+        renewal.prepare(&handing);
+        assert!(may(&renewal, &handing));
+        // Another node may have it when the order is applied: from then on it must be gone.
+        assert!(!may(&renewal, &after));
+        renewal.allow(&handing, &[], &Deadline::default());
+        assert!(may(&renewal, &handing) && may(&renewal, &after));
+        assert!(!renewal.lock().served.as_ref().unwrap().contains_key(&id("10.9.0.2")));
+    }
+
+    #[test]
+    fn a_hand_over_that_cannot_be_applied_ends_renewals_at_the_second_attempt() {
+        let handing = order(&[("10.9.0.1", |_| {
+            Role::HandedTo("10.9.0.251".parse().unwrap())
+        })]);
+        let renewal = with(&held(&["10.9.0.1"]));
+        renewal.prepare(&handing);
+        assert!(may(&renewal, &handing));
+        renewal.prepare(&handing);
+        assert!(!may(&renewal, &handing));
     }
 
     #[test]

@@ -243,10 +243,7 @@ impl NodeRules {
     fn lines(&self) -> Script {
         let mut script = Script::default();
         script.table(TABLE, "type nf_proto; flags timeout;", &SETS);
-        script.line(format_args!(
-            "add set {TABLE} {} {{ type nf_proto; flags timeout; }}",
-            TICKET.set
-        ));
+        script.ticket(&TICKET, "type nf_proto; flags timeout;");
         for (name, hook) in CHAINS {
             script.line(format_args!("add chain {TABLE} {name} {{ {hook} }}"));
         }
@@ -329,7 +326,7 @@ impl NodeRules {
         script.elements(table, "own", self.own.iter().filter(|vip| vip.is_ipv4()));
     }
 
-    fn guard_exits(&self, script: &mut Script) {
+    pub(super) fn guard_exits(&self, script: &mut Script) {
         let table = ANNOUNCEMENTS;
         script.table(table, "type ether_type; flags timeout;", &ANNOUNCED_SETS);
         for link in &self.exits {
@@ -356,7 +353,7 @@ impl NodeRules {
 
 /// A script, line by line.
 #[derive(Default)]
-struct Script(Vec<Line>);
+pub(super) struct Script(Vec<Line>);
 
 #[derive(PartialEq, Eq)]
 enum Line {
@@ -447,6 +444,12 @@ impl Script {
             self.line(format_args!("add {kind} {table} {name} {{ {what} }}"));
             self.line(format_args!("flush {kind} {table} {name}"));
         }
+    }
+
+    /// The set of a ticket. Its table must be there.
+    pub(super) fn ticket(&mut self, ticket: &Pulse, what: &str) {
+        let Pulse { table, set, .. } = ticket;
+        self.line(format_args!("add set {table} {set} {{ {what} }}"));
     }
 
     /// Adds elements to a set or map.

@@ -15,6 +15,7 @@ fn lent(name: &str, netns: PathBuf, until: Duration) -> Lent {
     let room = Room {
         netns,
         link: 2,
+        name: "eth0".into(),
         mac: Mac([2, 0, 0, 0, 0, 1]),
         lower: None,
         nets: Vec::new(),
@@ -40,21 +41,22 @@ fn what_cannot_be_taken_back_concerns_its_object_only_and_only_for_its_time() {
     let path = broken();
     let later = boottime::now() + Duration::from_mins(1);
     let gone = PathBuf::from("/proc/self/ns/gone");
-    let mut loans = Loans(vec![
+    let mut loans = Loans::default();
+    loans.lent = vec![
         lent("stuck", path.clone(), later),
         lent("gone", gone, later),
         lent("over", path, boottime::now()),
-    ]);
+    ];
     for _ in 0..2 {
         let failures = loans.end_others(&[]);
         let ids: Vec<VipId> = failures.into_keys().collect();
         assert_eq!(ids, [id("stuck")]);
     }
-    let left: Vec<&VipId> = loans.0.iter().map(|it| &it.loan.id).collect();
+    let left: Vec<&VipId> = loans.lent.iter().map(|it| &it.loan.id).collect();
     assert_eq!(left, [&id("stuck")]);
-    loans.0[0].until = boottime::now();
+    loans.lent[0].until = boottime::now();
     assert!(loans.end_others(&[]).is_empty());
-    assert!(loans.0.is_empty());
+    assert!(loans.lent.is_empty());
 }
 
 #[test]
