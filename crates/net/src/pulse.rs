@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use floe_core::vip::rules::Pulse;
+use floe_core::vip::rules::{POD_TICKET, Pulse, TICKET};
 use nix::{libc, sys::socket::SockProtocol};
 
 use crate::{
@@ -72,35 +72,69 @@ impl PulseError {
     }
 }
 
-/// Only one ticket exists at a time: a grant must not spend that of another thread, which
-/// expires later.
-static TICKETS: Mutex<()> = Mutex::new(());
+/// The tickets of one table. Only one exists at a time: a grant must not spend that of another
+/// thread, which expires later.
+#[derive(Debug)]
+pub struct Tickets {
+    set: Pulse,
+    only: Mutex<()>,
+}
+
+/// Tickets of the node's rules.
+pub static OF_NODE: Tickets = Tickets::new(TICKET);
+
+/// Tickets of the rules in the namespaces of pods. A pod can hold up what is done there, so the
+/// node's renewals do not wait for them.
+pub static OF_PODS: Tickets = Tickets::new(POD_TICKET);
 
 /// The permission to grant time once, for a moment.
 #[derive(Debug)]
 pub struct Ticket {
-    /// Its set.
     set: &'static Pulse,
     /// A moment at which the kernel already had the ticket.
     taken: Duration,
     _only: MutexGuard<'static, ()>,
 }
 
-impl Ticket {
-    /// Takes a ticket of this set in the namespace of this thread, once no other thread has one.
-    pub fn take(set: &'static Pulse) -> Result<Self, NetlinkError> {
-        let only = TICKETS.lock().unwrap_or_else(PoisonError::into_inner);
-        transact([emptied(set), filled(set, RESERVE)])?;
+impl Tickets {
+    const fn new(set: Pulse) -> Self {
+        Self {
+            set,
+            only: Mutex::new(()),
+        }
+    }
+
+    /// Takes a ticket in the namespace of this thread, once no other thread has one.
+    pub fn take(&'static self) -> Result<Ticket, NetlinkError> {
+        let only = self.only.lock().unwrap_or_else(PoisonError::into_inner);
+        transact([emptied(&self.set), filled(&self.set, RESERVE)])?;
         // Read after the kernel has started to count: the ticket expires at the latest when
         // the reserve after this moment is over.
         let taken = boottime::now();
-        Ok(Self {
-            set,
+        Ok(Ticket {
+            set: &self.set,
             taken,
             _only: only,
         })
     }
 
+    /// Lets what hangs on these sets live until shortly before a moment on the clock of
+    /// [`boottime`], in the namespace of this thread.
+    ///
+    /// # Guarantees
+    /// Those of [`Ticket::grant`].
+    pub fn keep(&'static self, pulses: &[Pulse], until: Duration) -> Result<(), PulseError> {
+        for _ in 0..TRIES {
+            match self.take()?.grant(pulses, until) {
+                Err(PulseError::Slow) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(PulseError::Slow)
+    }
+}
+
+impl Ticket {
     /// Lets what hangs on these sets live until shortly before a moment on the clock of
     /// [`boottime`].
     ///
@@ -126,21 +160,6 @@ impl Ticket {
             outcome => Ok(outcome?),
         }
     }
-}
-
-/// Lets what hangs on these sets live until shortly before a moment on the clock of
-/// [`boottime`], in the namespace of this thread, with a ticket of the set `ticket`.
-///
-/// # Guarantees
-/// Those of [`Ticket::grant`].
-pub fn keep(ticket: &'static Pulse, pulses: &[Pulse], until: Duration) -> Result<(), PulseError> {
-    for _ in 0..TRIES {
-        match Ticket::take(ticket)?.grant(pulses, until) {
-            Err(PulseError::Slow) => {}
-            outcome => return outcome,
-        }
-    }
-    Err(PulseError::Slow)
 }
 
 /// Lets what hangs on these sets end now. A set that does not exist keeps nothing alive.

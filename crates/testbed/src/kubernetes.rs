@@ -88,7 +88,8 @@ impl Programs {
 
     /// Whether none of them would have to be built.
     pub fn are_there() -> bool {
-        let is_there = |it: &Program| cached().join(it.name()).is_file() || installed(*it).is_some();
+        let is_there =
+            |it: &Program| cached().join(it.name()).is_file() || installed(*it).is_some();
         Program::ALL.iter().all(is_there)
     }
 

@@ -76,12 +76,24 @@ impl Drop for Caught {
     }
 }
 
-/// The renewal of the time for which shared addresses are served: a batch for `nf_tables` that
-/// adds elements to a set `alive`.
+/// The renewal of the time for which a node serves shared addresses: a batch for `nf_tables`
+/// that adds elements to the set `alive` of the node's rules.
 pub fn renews(message: &[u8]) -> bool {
+    const INET: u8 = 1;
+    fills_alive(message, INET)
+}
+
+/// The same for a pod that has the addresses itself. A node's batch may contain both families.
+pub fn renews_pod(message: &[u8]) -> bool {
+    const NETDEV: u8 = 5;
+    fills_alive(message, NETDEV) && !renews(message)
+}
+
+fn fills_alive(message: &[u8], family: u8) -> bool {
     const ADD_ELEMENTS: u16 = 0x0a0c;
     has(message, |kind, body| {
-        kind == ADD_ELEMENTS && body.windows(6).any(|it| it == b"alive\0")
+        let is_alive = |it: &[u8]| it == b"alive\0";
+        kind == ADD_ELEMENTS && body.first() == Some(&family) && body.windows(6).any(is_alive)
     })
 }
 

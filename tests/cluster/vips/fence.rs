@@ -21,7 +21,7 @@ use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::caught::{Caught, lends, renews};
+use super::caught::{Caught, lends, renews, renews_pod};
 use super::ground::{CLAIM, alone, holder, moved, pings, served, status, three, webs};
 use super::ranges::duals;
 use super::standstill::{Frozen, agent_process, freeze_next};
@@ -109,8 +109,8 @@ async fn a_late_renewal_revives_no_pod_that_had_addresses_of_both_families() -> 
     let held = served(&namespace, "late", |_| true).await?;
     ensure!(holder(&held)?.mode == "direct", "the pods bypass the host");
     for round in 1..=rounds(3)? {
-        // The pod's rules get more time first, then the pod gets its addresses.
-        let wanted: fn(&[u8]) -> bool = if round % 2 == 0 { renews } else { lends };
+        // The node's rules get more time, then the pod's, then the pod gets its addresses.
+        let wanted = [renews, renews_pod, lends][round % 3];
         let outcome = renew_late(&namespace, "late", &IPS, wanted).await;
         outcome.with_context(|| format!("round {round}"))?;
     }

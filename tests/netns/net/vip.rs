@@ -27,7 +27,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use floe_core::vip::rules::{NodeRules, TICKET};
+use floe_core::vip::rules::NodeRules;
 use floe_net::{
     boottime::{self, Deadline},
     conntrack,
@@ -194,7 +194,7 @@ impl Node {
     fn live(&self, left: Duration) {
         let until = boottime::now() + left;
         let pulses = self.rules.pulses();
-        let kept = self.space.netns.run(|| pulse::keep(&TICKET, pulses, until));
+        let kept = self.space.netns.run(|| pulse::OF_NODE.keep(pulses, until));
         kept.unwrap().unwrap();
         self.deadline.set(until);
     }

@@ -104,7 +104,10 @@ mod tests {
             elapsed: Duration::from_secs(seconds),
         };
         let expected = [
-            (spent(Start::Warm, 870), "budget warm: 15 min, 0.5 min under"),
+            (
+                spent(Start::Warm, 870),
+                "budget warm: 15 min, 0.5 min under",
+            ),
             (spent(Start::Warm, 900), "budget warm: 15 min, 0.0 min over"),
             (
                 spent(Start::FreshClone, 1260),

@@ -353,7 +353,7 @@ mod tests {
             elapsed: Duration::from_secs(90),
             spent: Some(Spent {
                 start: Start::Warm,
-                elapsed: Duration::from_secs(120),
+                elapsed: Duration::from_mins(2),
             }),
         }
     }

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
 use floe_testbed::cache::Lock;
-use floe_testbed::cluster;
+use floe_testbed::cluster::{self, shared};
 use floe_testbed::guest;
 use floe_testbed::leftovers;
 use floe_testbed::progress::say;
 use futures::{StreamExt as _, stream::FuturesUnordered};
+use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -26,7 +27,7 @@ use super::timeline::Timeline;
 use super::unit::{self, End};
 use super::usage::Usage;
 use super::{Settings, libtest};
-use crate::child::{Children, Finished, Interrupted, Output, background};
+use crate::child::{Children, Finished, Interrupted, Output};
 
 /// How often the use of the processors is measured.
 const SAMPLE: Duration = Duration::from_secs(1);
@@ -230,7 +231,7 @@ async fn run_tests(tests: Tests, context: &Context, row: &mut Row) -> Result<()>
     }
     let since = SystemTime::now();
     let ran = match tests.place {
-        Place::Host => run_on_host(binary, names, context, row).await,
+        Place::Host => run_on_host(&tests, binary, names, context, row).await,
         Place::Guest => run_in_guest(binary, names, context, row).await,
     };
     row.absorb(ran)?;
@@ -250,21 +251,25 @@ async fn run_tests(tests: Tests, context: &Context, row: &mut Row) -> Result<()>
 }
 
 async fn run_on_host(
+    tests: &Tests,
     binary: &Binary,
     names: Vec<String>,
     context: &Context,
     row: &mut Row,
 ) -> Result<()> {
-    let finished = run_program(binary, &names, false, context, row).await?;
+    let mut command = binary.command(&context.settings, &libtest::arguments(&names));
+    if let [name] = tests.clusters {
+        command.env(shared::NAME, name);
+    }
+    let finished = run_program(command, &names, context, row).await?;
     finished.count(row, &binary.title(), names.len());
     Ok(())
 }
 
-/// Runs tests of a program, in the background or not, and notes how long each has taken.
+/// Runs a test program, and notes how long each of its tests has taken.
 pub async fn run_program(
-    binary: &Binary,
+    mut command: Command,
     names: &[String],
-    is_background: bool,
     context: &Context,
     row: &mut Row,
 ) -> Result<Finished> {
@@ -276,13 +281,7 @@ pub async fn run_program(
         show(name, line);
         timeline.borrow_mut().take_in(line, started.elapsed());
     };
-    let mut command = binary.command(&context.settings, &libtest::arguments(names));
     command.env(leftovers::JOB, name);
-    let command = if is_background {
-        background(command.as_std()).into()
-    } else {
-        command
-    };
     let finished = context.children.run(command, Output::Lines(&tell)).await;
     row.times(timeline.into_inner().finish(started.elapsed()));
     finished

@@ -34,7 +34,9 @@ pub async fn run(context: &Context, binaries: &[Binary], row: &mut Row) -> Resul
             continue;
         }
         show(row.name, &title);
-        let finished = run_program(binary, &names, true, context, row).await?;
+        let command = binary.command(&context.settings, &libtest::arguments(&names));
+        let command = background(command.as_std()).into();
+        let finished = run_program(command, &names, context, row).await?;
         finished.count(row, &title, names.len());
     }
     Ok(())

@@ -17,7 +17,7 @@ pub struct Usage {
     pub machine: Share,
     /// While each job ran.
     pub jobs: BTreeMap<&'static str, Share>,
-    pub clusters: BTreeMap<&'static str, Computed>,
+    pub clusters: BTreeMap<&'static str, Cost>,
 }
 
 /// Time, and how much of it the processors were busy.
@@ -29,7 +29,7 @@ pub struct Share {
 
 /// What a cluster has computed, with all of its nodes and pods.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Computed {
+pub struct Cost {
     /// How long it existed.
     pub alive: Duration,
     /// How much of that it came up.

@@ -60,14 +60,26 @@ pub struct Room {
     pub netns: PathBuf,
     /// The index of the link there.
     pub link: u32,
-    /// Its name.
-    pub name: String,
+    /// All links there.
+    pub links: Links,
     /// Its hardware address.
     pub mac: Mac,
     /// The link of the host that its frames come through.
     pub lower: Option<u32>,
     /// The subnets of the link.
     pub nets: Vec<IpNet>,
+}
+
+/// The links of a namespace but for the loopback one: names and indices.
+pub type Links = BTreeMap<String, u32>;
+
+/// A pod's namespace in which shared addresses are guarded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guarded {
+    /// The links there.
+    pub links: Links,
+    /// The objects whose addresses the pod has, or gets when this node is the holder.
+    pub ids: BTreeSet<VipId>,
 }
 
 /// An address that a pod has for as long as this node may serve it.
@@ -92,8 +104,8 @@ pub struct Plan {
     pub answers: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The addresses that pods have.
     pub loans: Vec<Loan>,
-    /// Those that pods get when this node is the holder.
-    pub prepared: Vec<Loan>,
+    /// The namespaces of pods that have addresses or are prepared to.
+    pub guarded: BTreeMap<PathBuf, Guarded>,
     /// The addresses that the host itself has.
     pub own: BTreeSet<IpAddr>,
     /// Routes to nodes that have an address now: node and link.
@@ -143,6 +155,9 @@ pub enum Trouble {
     /// Another pod of the node still has the address.
     #[error("the pod that had the address before could not be made to give it back yet")]
     NotTakenBack,
+    /// The pod did not get the address itself.
+    #[error("the pod does not get the address: {0}")]
+    NotInPod(String),
     /// The host did not get the address itself.
     #[error("the node does not get the address: {0}")]
     NotOnHost(String),
@@ -179,6 +194,7 @@ impl Trouble {
             Self::Rules(it) => it.reason(),
             Self::RulesMissing(_) => "RulesMissing",
             Self::NotTakenBack => "NotTakenBack",
+            Self::NotInPod(_) => "NotInPod",
             Self::NotOnHost(_) => "NotOnHost",
             Self::Deaf(_) => "NotAnswering",
         }
@@ -324,23 +340,24 @@ fn lend(
         if !room.nets.iter().any(|net| net.contains(&ip)) {
             found.unreachable = Some(Unreachable::NoInterfaceInPod);
         }
+        // A pod that gets another subnet or link keeps what it has.
+        let room = Room {
+            nets: Vec::new(),
+            links: Links::new(),
+            ..room.clone()
+        };
+        let id = id.clone();
+        plan.loans.push(Loan { id, room, ip });
     }
-    plan.loans.extend(loans(id, served, room));
+    guard(plan, id, room);
     Ok(found)
 }
 
-/// The addresses of an object for a pod.
-fn loans(id: &VipId, served: &Served, room: &Room) -> impl Iterator<Item = Loan> {
-    // A pod that gets another subnet keeps what it has.
-    let room = Room {
-        nets: Vec::new(),
-        ..room.clone()
-    };
-    served.addresses.iter().map(move |&ip| Loan {
-        id: id.clone(),
-        room: room.clone(),
-        ip,
-    })
+/// Guards the addresses of an object in the namespace of a pod.
+fn guard(plan: &mut Plan, id: &VipId, room: &Room) {
+    let guarded = plan.guarded.entry(room.netns.clone()).or_default();
+    guarded.links.clone_from(&room.links);
+    guarded.ids.insert(id.clone());
 }
 
 fn hold(
@@ -397,7 +414,7 @@ fn prepare(
         // The pod would answer as soon as it has the address, and frames in its name must not
         // leave the node before it is the holder.
         let room = room(pod, survey, rooms)?;
-        plan.prepared.extend(loans(id, served, room));
+        guard(plan, id, room);
         return Ok(());
     }
     if pod.mode == Mode::Node {

@@ -224,6 +224,10 @@ async fn serve(
                 }
             }
             Err(error) => {
+                // Before the kernel counts as silent.
+                if let Some(renewal) = &renewal {
+                    renewal.end();
+                }
                 if failed.replace(error.reason) != Some(error.reason) {
                     let reason = error.reason;
                     warn!(reason, %error, "shared addresses are not as they should be");

@@ -16,6 +16,10 @@ use crate::supervisor::nodes_are_ready;
 /// as many nodes as they need.
 pub const REUSE: &str = "FLOE_TESTBED_CLUSTER";
 
+/// The name for the cluster that a test program brings up, in place of its usual one. Two
+/// programs then test on clusters of the same kind at the same time.
+pub const NAME: &str = "FLOE_TESTBED_NAME";
+
 /// The name of the cluster that tests bring up for themselves.
 pub const SHARED_NAME: &str = "tests";
 
@@ -87,7 +91,10 @@ impl Shared {
 
     async fn get(&self) -> &RwLock<Cluster> {
         let up = async || {
-            let spec = (self.spec)();
+            let mut spec = (self.spec)();
+            if let Ok(name) = std::env::var(NAME) {
+                spec.name = name;
+            }
             let cluster = match reused(&spec).await {
                 Ok(None) => Cluster::up(&spec),
                 Ok(Some(running)) => Ok(running),

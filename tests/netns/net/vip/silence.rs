@@ -2,15 +2,12 @@
 
 use std::{io::ErrorKind, time::Duration, time::Instant};
 
-use floe_core::{
-    announce::{arp, ndp},
-    vip::rules::TICKET,
-};
+use floe_core::announce::{arp, ndp};
 use floe_net::{
     boottime,
     nft::Nft,
     packet::{Ethertype, Packets},
-    pulse::{PulseError, Ticket},
+    pulse::{self, PulseError},
 };
 
 use super::{
@@ -85,7 +82,7 @@ fn a_grant_that_comes_after_its_ticket_has_expired_is_refused() {
     let pulses = scene.a.rules.pulses();
     let granted = scene.a.space.netns.run(|| {
         let deadline = boottime::now() + LONG;
-        let ticket = Ticket::take(&TICKET).unwrap();
+        let ticket = pulse::OF_NODE.take().unwrap();
         // As if the thread were stopped here.
         until("the ticket expires", || {
             let listed = Nft::default().list("inet floe-vip").unwrap();
@@ -111,7 +108,7 @@ fn a_deadline_that_is_too_close_is_not_granted() {
     let pulses = scene.a.rules.pulses();
     for left in [0, 600, 605] {
         let granted = scene.a.space.netns.run(|| {
-            let ticket = Ticket::take(&TICKET).unwrap();
+            let ticket = pulse::OF_NODE.take().unwrap();
             ticket.grant(pulses, boottime::now() + Duration::from_millis(left))
         });
         assert!(

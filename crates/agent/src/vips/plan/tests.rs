@@ -277,7 +277,7 @@ fn room(lower: Option<u32>) -> Room {
     Room {
         netns: "/run/netns/a".into(),
         link: 7,
-        name: "eth0".into(),
+        links: BTreeMap::from([("eth0".into(), 7)]),
         mac: Mac([2, 0, 0, 0, 0, 7]),
         lower,
         nets: vec!["10.5.0.0/24".parse().unwrap()],

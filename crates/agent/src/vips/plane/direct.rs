@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     net::IpAddr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,20 +15,21 @@ use std::{
 
 use floe_core::vip::{
     VipId,
-    rules::{POD_PULSES, POD_TICKET, RuleRefusal},
+    rules::{POD_PULSES, RuleRefusal},
 };
 use floe_net::{
     announce::{self, ArpForm},
     boottime::{self, Deadline},
-    netlink::{Netlink, NetlinkError},
+    netlink::{LOOPBACK, Netlink, NetlinkError},
     netns::Netns,
     nft::NftError,
     pulse::{self, PulseError},
 };
 use ipnet::IpNet;
+use nix::libc;
 use tracing::debug;
 
-use crate::vips::plan::{Loan, Room};
+use crate::vips::plan::{Guarded, Links, Loan, Room};
 use guards::Guards;
 
 mod guards;
@@ -82,20 +83,23 @@ pub fn find(path: &Path, own: &[IpAddr], addresses: &[IpAddr]) -> Result<Option<
         let Some(address) = near.or_else(has) else {
             return Ok(None);
         };
-        let link = netlink.link_at(address.link)?;
+        let all = netlink.links()?;
+        let others = all.iter().filter(|it| it.index != LOOPBACK);
+        let links: Links = others.map(|it| (it.name.clone(), it.index)).collect();
+        let link = all.into_iter().find(|it| it.index == address.link);
         let its = there
             .iter()
             .filter(|it| it.link == address.link && it.scope == 0);
         let wide = its.map(|it| it.net.trunc()).filter(wide);
         let mut subnets: Vec<IpNet> = wide.collect();
         subnets.sort();
-        Ok(link.map(|link| (link, subnets)))
+        Ok(link.map(|link| (link, links, subnets)))
     })??;
-    Ok(found.and_then(|(link, subnets)| {
+    Ok(found.and_then(|(link, links, subnets)| {
         Some(Room {
             netns: path.to_owned(),
             link: link.index,
-            name: link.name,
+            links,
             mac: link.mac?,
             lower: link.parent.filter(|_| link.is_elsewhere),
             nets: subnets,
@@ -121,7 +125,7 @@ struct Lent {
 }
 
 /// Objects, each with why a pod's network could not be changed for it.
-pub type Failures = BTreeMap<VipId, RoomError>;
+pub type Failures = BTreeMap<VipId, String>;
 
 impl Loans {
     /// Takes back all but these. All are tried, and tried again with the next order. Returns
@@ -129,7 +133,11 @@ impl Loans {
     pub fn end_others(&mut self, wanted: &[Loan]) -> Failures {
         let now = boottime::now();
         let mut failures = Failures::new();
-        self.close_others(wanted);
+        // First, so that what the pod has got by now is not used either.
+        let open = self.guards.narrow(|netns, ip| {
+            let mut loans = wanted.iter();
+            loans.any(|it| it.room.netns == netns && it.ip == ip)
+        });
         self.lent.retain_mut(|lent| {
             if wanted.contains(&lent.loan) {
                 return true;
@@ -137,7 +145,12 @@ impl Loans {
             if let Some(over) = lent.over.take() {
                 over.store(true, Ordering::SeqCst);
             }
-            match take_back(&lent.loan) {
+            let taken = take_back(&lent.loan).map_err(|error| error.to_string());
+            let closed = match open.get(&lent.loan.room.netns) {
+                Some(error) => Err(error.to_string()),
+                None => Ok(()),
+            };
+            match taken.and(closed) {
                 Err(error) if now < lent.until => {
                     failures.insert(lent.loan.id.clone(), error);
                     true
@@ -148,103 +161,113 @@ impl Loans {
         failures
     }
 
-    /// Lends these until the deadline, and tells the link of those that are new. Returns
-    /// those that a pod did not get.
-    pub fn lend<'a>(
+    /// Lends these until the deadline, and tells the link of those that are new. Their pods, and
+    /// those that are prepared, are guarded first. Returns what pods did not get.
+    pub fn lend(
         &mut self,
-        wanted: impl IntoIterator<Item = &'a Loan>,
+        wanted: &[&Loan],
+        guarded: &BTreeMap<PathBuf, Guarded>,
+        known: &BTreeSet<IpAddr>,
         deadline: &Deadline,
     ) -> Failures {
         let mut failures = Failures::new();
-        for loan in wanted {
-            let Some(left) = deadline.left() else { break };
-            let until = boottime::now() + left + LATE;
-            // Noted first: what fails half-way is taken back all the same.
-            let known = self.lent.iter().position(|it| it.loan == *loan);
-            let index = known.unwrap_or_else(|| {
-                self.lent.push(Lent {
-                    loan: loan.clone(),
-                    until,
-                    over: None,
-                });
-                self.lent.len() - 1
-            });
-            let noted = &mut self.lent[index];
-            noted.until = until;
-            let guarded = self.guards.add(loan);
-            match guarded.and_then(|()| lend(loan, deadline)) {
-                Ok(true) if noted.over.is_none() => {
-                    let over = Arc::<AtomicBool>::default();
-                    tell(loan.clone(), deadline.clone(), Arc::clone(&over));
-                    noted.over = Some(over);
-                }
-                Ok(_) => {}
+        for (netns, guarded) in guarded {
+            let its = wanted.iter().copied().filter(|it| it.room.netns == *netns);
+            let its: Vec<&Loan> = its.collect();
+            match self.open(netns, guarded, &its, known, deadline) {
+                Ok(true) => {}
+                // What it has by an earlier renewal ends by itself.
+                Ok(false) => continue,
                 Err(error) => {
-                    // It may be gone, with whatever else is there.
-                    self.guards.doubt(&loan.room.netns);
-                    failures.insert(loan.id.clone(), error);
+                    self.guards.doubt(netns);
+                    let ids = guarded.ids.iter().cloned();
+                    failures.extend(ids.map(|id| (id, error.to_string())));
+                    continue;
+                }
+            }
+            for loan in its {
+                let Some(left) = deadline.left() else { break };
+                if let Err(error) = self.lend_one(loan, left, deadline) {
+                    self.guards.doubt(netns);
+                    failures.insert(loan.id.clone(), error.to_string());
                 }
             }
         }
         failures
     }
 
-    /// Writes the guards for these into the namespaces of their pods, so that lending them
-    /// later takes no longer than a message to the kernel. Returns those that failed.
-    pub fn prepare(&mut self, wanted: &[Loan]) -> Failures {
-        let mut failures = Failures::new();
-        for loan in wanted {
-            if let Err(error) = self.guards.add(loan) {
-                failures.insert(loan.id.clone(), error);
+    /// Forgets namespaces that are gone.
+    pub fn tidy(&mut self) {
+        self.guards.tidy();
+    }
+
+    /// Lets a pod speak for addresses until the deadline, also if it gets them late. Returns
+    /// whether it may.
+    fn open(
+        &mut self,
+        path: &Path,
+        guarded: &Guarded,
+        loans: &[&Loan],
+        known: &BTreeSet<IpAddr>,
+        deadline: &Deadline,
+    ) -> Result<bool, RoomError> {
+        let lent: BTreeSet<IpAddr> = loans.iter().map(|it| it.ip).collect();
+        let until = deadline.get();
+        if !lent.is_empty() && until <= boottime::now() {
+            return Ok(false);
+        }
+        for is_last in [false, true] {
+            self.guards.put(path, &guarded.links, lent.clone(), known)?;
+            let Some(netns) = enter(path)?.filter(|_| !lent.is_empty()) else {
+                return Ok(false);
+            };
+            match netns.run(|| pulse::OF_PODS.keep(&POD_PULSES, until))? {
+                Ok(()) => return Ok(true),
+                Err(PulseError::TooLate) => return Ok(false),
+                // Another namespace may be in its place, or somebody has removed the rules.
+                Err(PulseError::Netlink(error))
+                    if !is_last && error.errno() == Some(libc::ENOENT) =>
+                {
+                    self.guards.doubt(path);
+                }
+                Err(error) => return Err(error.into()),
             }
         }
-        failures
+        Ok(false)
     }
 
-    /// Takes away guards of what is neither lent nor prepared.
-    pub fn tidy(&mut self, prepared: &[Loan]) {
-        let lent = self.lent.iter().map(|it| &it.loan);
-        self.guards.keep_only(lent.chain(prepared));
-    }
-
-    /// Ends at once what pods send in the name of addresses, where none of them is wanted.
-    fn close_others(&self, wanted: &[Loan]) {
-        let is_wanted = |netns: &Path| wanted.iter().any(|it| it.room.netns == netns);
-        let spaces: BTreeSet<&Path> = self.lent.iter().map(|it| &*it.loan.room.netns).collect();
-        for netns in spaces.into_iter().filter(|it| !is_wanted(it)) {
-            if let Err(error) = close(netns) {
-                debug!(%error, "cannot close the guard of a pod; its time runs out");
-            }
+    fn lend_one(
+        &mut self,
+        loan: &Loan,
+        left: Duration,
+        deadline: &Deadline,
+    ) -> Result<(), RoomError> {
+        let until = || boottime::now() + left + LATE;
+        // Noted first: what fails half-way is taken back all the same.
+        let known = self.lent.iter().position(|it| it.loan == *loan);
+        let index = known.unwrap_or_else(|| {
+            self.lent.push(Lent {
+                loan: loan.clone(),
+                until: until(),
+                over: None,
+            });
+            self.lent.len() - 1
+        });
+        let Some(netns) = enter(&loan.room.netns)? else {
+            return Ok(());
+        };
+        let link = loan.room.link;
+        let outcome = netns.run(|| Netlink::open()?.lend_address(link, loan.ip, left))?;
+        let noted = &mut self.lent[index];
+        // The kernel counts from when it read the message, which may have been late.
+        noted.until = until();
+        if outcome? && noted.over.is_none() {
+            let over = Arc::<AtomicBool>::default();
+            tell(loan.clone(), deadline.clone(), Arc::clone(&over));
+            noted.over = Some(over);
         }
+        Ok(())
     }
-}
-
-/// Lets the pod answer until the deadline, and gives it the address for as long. What the
-/// pod sends is dropped when the deadline has passed, however late the kernel reads that it
-/// has the address.
-fn lend(loan: &Loan, deadline: &Deadline) -> Result<bool, RoomError> {
-    let (netns, left) = (enter(&loan.room.netns)?, deadline.left());
-    let (Some(netns), Some(left)) = (netns, left) else {
-        return Ok(false);
-    };
-    let until = boottime::now() + left;
-    netns.run(|| {
-        match pulse::keep(&POD_TICKET, &POD_PULSES, until) {
-            // It has the address by an earlier renewal, or not at all.
-            Err(PulseError::TooLate) => return Ok(false),
-            kept => kept?,
-        }
-        let lent = Netlink::open()?.lend_address(loan.room.link, loan.ip, left)?;
-        Ok(lent)
-    })?
-}
-
-/// Ends what the guard of a pod allows.
-fn close(path: &Path) -> Result<(), RoomError> {
-    if let Some(netns) = enter(path)? {
-        netns.run(|| pulse::end(&POD_PULSES))??;
-    }
-    Ok(())
 }
 
 fn take_back(loan: &Loan) -> Result<(), RoomError> {

@@ -118,12 +118,9 @@ impl Host {
         self.tables.forget_late_ones();
     }
 
-    /// Notes what the kernel has, so that a look finds what others change, and takes away what
-    /// is not needed any more.
+    /// Notes what the kernel has, so that a look finds what others change.
     pub fn note(&mut self) -> Result<(), PlaneError> {
-        if let Some((_, plan)) = &self.done {
-            self.loans.tidy(&plan.prepared);
-        }
+        self.loans.tidy();
         Ok(self.tables.note()?)
     }
 
@@ -213,8 +210,10 @@ impl Host {
         }
         let loans = plan.loans.iter();
         let loans = loans.filter(|it| !lingering.contains(&it.id));
-        let mut lent = self.loans.lend(loans, &self.deadline);
-        lent.extend(self.loans.prepare(&plan.prepared));
+        let loans: Vec<_> = loans.collect();
+        let not_lent = self
+            .loans
+            .lend(&loans, &plan.guarded, &order.known, &self.deadline);
         let had = self.own.have(&plan.own, &self.deadline);
         let deaf = self.voices.answer(&plan.answers, &self.deadline);
         let mut findings = plan.findings.clone();
@@ -241,16 +240,13 @@ impl Host {
                 let why = Unreachable::NotForwarding(obstacle.clone());
                 finding.unreachable.get_or_insert(why);
             }
-            if lent.contains_key(id) {
-                finding.trouble.get_or_insert(Trouble::NoNamespace);
+            if let Some(why) = not_lent.get(id) {
+                let why = Trouble::NotInPod(why.clone());
+                finding.trouble.get_or_insert(why);
             }
             if lingering.contains(id) && plan.loans.iter().any(|it| it.id == *id) {
                 finding.trouble.get_or_insert(Trouble::NotTakenBack);
             }
-        }
-        for (id, error) in &lent {
-            let (reason, object) = ("LendFailed", id.name.as_str());
-            warn!(reason, object, %error, "a pod does not get a shared address");
         }
         for id in lingering {
             findings.entry(id).or_default().lingers = true;

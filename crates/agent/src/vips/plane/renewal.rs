@@ -12,7 +12,7 @@ use std::{
 use floe_core::vip::{
     VipId,
     keeper::{Role, Serving},
-    rules::{Pulse, TICKET},
+    rules::Pulse,
 };
 use floe_net::{
     boottime::{self, Deadline},
@@ -31,8 +31,6 @@ pub struct Renewal(Arc<Mutex<Applied>>);
 struct Applied {
     /// What it serves, or is about to; `None` while something is being taken away.
     served: Option<Timed>,
-    /// Whether the last order that was begun has not been reported as applied.
-    is_open: bool,
     pulses: &'static [Pulse],
     deadline: Deadline,
     /// The last renewal that the kernel may have got, and what its order serves.
@@ -56,29 +54,33 @@ impl Renewal {
     /// under way. Must be called before anything of the order is applied.
     ///
     /// An address that this node hands over does not end them: nobody else may serve it before
-    /// the order is reported as applied. If it cannot be applied, the next attempt ends them:
-    /// only silence frees the address then.
+    /// the order is reported as applied.
     ///
     /// Returns until when the kernel has been allowed to serve all of the order already, which
     /// is later than the order's own deadline if that one has been overtaken.
     pub fn prepare(&self, order: &Order) -> Option<Duration> {
         let mut applied = self.lock();
-        let wanted = timed(&order.serving);
+        let mut wanted = timed(&order.serving);
         let until = applied.granted_for(&wanted);
-        let allowed = if applied.is_open {
-            wanted
-        } else {
-            still_timed(&order.serving)
-        };
-        let is_covered = applied
+        let covered = applied
             .served
-            .as_ref()
-            .is_some_and(|it| covers(&allowed, it));
+            .take()
+            .filter(|it| covers(&still_timed(&order.serving), it));
         // What is being added counts from here on: the kernel may have it although the order
         // is not reported as done.
-        applied.served = is_covered.then_some(allowed);
-        applied.is_open = true;
+        applied.served = covered.map(|before| {
+            for (id, share) in before {
+                wanted.entry(id).or_insert(share);
+            }
+            wanted
+        });
         until
+    }
+
+    /// Ends renewals, because an order could not be applied: the kernel may have anything now.
+    /// They begin again with the next order that is applied.
+    pub fn end(&self) {
+        self.lock().served = None;
     }
 
     /// Until when the kernel has been allowed to serve all of an order by now: renewals go on
@@ -96,7 +98,6 @@ impl Renewal {
     pub fn allow(&self, order: &Order, pulses: &'static [Pulse], deadline: &Deadline) {
         let mut applied = self.lock();
         applied.served = Some(timed(&order.serving));
-        applied.is_open = false;
         applied.pulses = pulses;
         applied.deadline = deadline.clone();
     }
@@ -119,7 +120,7 @@ impl Renewal {
         }
         // Before the kernel gets it: an error may hide that it did.
         applied.renewed = Some((until, timed(&order.serving)));
-        match pulse::keep(&TICKET, applied.pulses, until) {
+        match pulse::OF_NODE.keep(applied.pulses, until) {
             Ok(()) => applied.deadline.set(until),
             Err(error @ PulseError::Netlink(_)) => {
                 // The data plane finds out what is missing, and reports it.
@@ -285,10 +286,7 @@ mod tests {
     fn others_are_renewed_while_an_address_is_handed_over() {
         let to = |_| Role::HandedTo("10.9.0.251".parse().unwrap());
         let both = held(&["10.9.0.1", "10.9.0.2"]);
-        let handing = order(&[
-            ("10.9.0.1", Role::Holder as Form),
-            ("10.9.0.2", to as Form),
-        ]);
+        let handing = order(&[("10.9.0.1", Role::Holder as Form), ("10.9.0.2", to as Form)]);
         let after = held(&["10.9.0.1"]);
         let renewal = with(&both);
         renewal.prepare(&handing);
@@ -297,19 +295,36 @@ mod tests {
         assert!(!may(&renewal, &after));
         renewal.allow(&handing, &[], &Deadline::default());
         assert!(may(&renewal, &handing) && may(&renewal, &after));
-        assert!(!renewal.lock().served.as_ref().unwrap().contains_key(&id("10.9.0.2")));
+        assert!(
+            !renewal
+                .lock()
+                .served
+                .as_ref()
+                .unwrap()
+                .contains_key(&id("10.9.0.2"))
+        );
     }
 
     #[test]
-    fn a_hand_over_that_cannot_be_applied_ends_renewals_at_the_second_attempt() {
-        let handing = order(&[("10.9.0.1", |_| {
-            Role::HandedTo("10.9.0.251".parse().unwrap())
-        })]);
-        let renewal = with(&held(&["10.9.0.1"]));
-        renewal.prepare(&handing);
-        assert!(may(&renewal, &handing));
-        renewal.prepare(&handing);
-        assert!(!may(&renewal, &handing));
+    fn an_order_that_cannot_be_applied_ends_renewals_until_one_is() {
+        let one = held(&["10.9.0.1"]);
+        let renewal = with(&one);
+        renewal.prepare(&one);
+        renewal.end();
+        renewal.prepare(&one);
+        assert!(!may(&renewal, &one));
+        renewal.allow(&one, &[], &Deadline::default());
+        assert!(may(&renewal, &one));
+    }
+
+    #[test]
+    fn an_address_that_was_given_away_before_does_not_count() {
+        let to = |_| Role::HandedTo("10.9.0.251".parse().unwrap());
+        let forwarding = order(&[("10.9.0.1", Role::Holder as Form), ("10.9.0.2", to)]);
+        let one = held(&["10.9.0.1"]);
+        let renewal = with(&one);
+        renewal.prepare(&forwarding);
+        assert!(may(&renewal, &one));
     }
 
     #[test]

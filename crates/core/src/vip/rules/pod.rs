@@ -1,18 +1,20 @@
 //! The rules inside the network namespace of a pod that has shared addresses itself.
 //!
 //! The lifetime of such an address counts from when the kernel reads the message that sets it,
-//! so a message that is held up would let the pod answer beside the next holder. These rules
-//! drop what the pod sends in the name of the address, unless the set `alive` says that the
-//! node may still serve it, and that set is filled with a ticket ([`POD_TICKET`]).
+//! so a message that is held up would let the pod answer beside the next holder. A socket may
+//! also go on sending from an address that the pod no longer has. These rules drop what the pod
+//! sends in the name of a shared address unless the address is lent to the pod and the set
+//! `alive` says that the node may still serve it. That set is filled with a ticket
+//! ([`POD_TICKET`]).
 //!
-//! They are on the pod's own link, so they also hold for clients on the same node, and for
+//! They are on the pod's own links, so they also hold for clients on the same node, and for
 //! links whose frames no link of the host sees, such as virtual functions.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
 use super::{
-    NodeRules, Pulse, RuleRefusal,
-    script::{ANNOUNCEMENTS, PULSES, Script},
+    Pulse, RuleRefusal, checked,
+    script::{ANNOUNCEMENTS, PULSES, Script, targets},
 };
 
 /// The ticket of a pod's rules.
@@ -25,31 +27,71 @@ pub const POD_TICKET: Pulse = Pulse {
 /// The set that lets a pod answer.
 pub const POD_PULSES: [Pulse; 1] = [PULSES[1]];
 
+const ELEMENTS_OF_ALIVE: &str = "type ether_type; flags timeout;";
+
+const SETS: [(&str, &str, &str); 6] = [
+    ("set", "known4", "type ipv4_addr;"),
+    ("set", "known6", "type ipv6_addr;"),
+    ("set", "known_targets", "typeof @th,64,128;"),
+    ("set", "lent4", "type ipv4_addr;"),
+    ("set", "lent6", "type ipv6_addr;"),
+    ("set", "lent_targets", "typeof @th,64,128;"),
+];
+
+const RULES: [&str; 8] = [
+    "arp saddr ip @known4 arp saddr ip != @lent4 drop",
+    "arp saddr ip @known4 meta protocol != @alive drop",
+    "icmpv6 type nd-neighbor-advert @th,64,128 @known_targets @th,64,128 != @lent_targets drop",
+    "icmpv6 type nd-neighbor-advert @th,64,128 @known_targets meta protocol != @alive drop",
+    "ip saddr @known4 ip saddr != @lent4 drop",
+    "ip saddr @known4 meta protocol != @alive drop",
+    "ip6 saddr @known6 ip6 saddr != @lent6 drop",
+    "ip6 saddr @known6 meta protocol != @alive drop",
+];
+
 /// All that the rules inside a pod's namespace depend on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodRules(NodeRules);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodRules {
+    links: BTreeSet<String>,
+    known: BTreeSet<IpAddr>,
+    lent: BTreeSet<IpAddr>,
+}
 
 impl PodRules {
-    /// Guards what leaves through these links of the pod in the name of these addresses.
-    pub fn new(
-        links: &BTreeSet<String>,
-        addresses: &BTreeSet<IpAddr>,
-    ) -> Result<Self, RuleRefusal> {
-        let mut rules = NodeRules::default();
-        for link in links {
-            rules.add_exit(link)?;
-        }
-        for vip in addresses {
-            rules.announce(*vip);
-        }
-        Ok(Self(rules))
+    /// Guards what leaves through these links of the pod, and through no others. They must
+    /// exist when the script is run.
+    pub fn guard<'a>(
+        &mut self,
+        links: impl Iterator<Item = &'a String>,
+    ) -> Result<(), RuleRefusal> {
+        self.links = links.map(|it| checked(it)).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// Lets the pod speak for these addresses while the node may serve them, and for no other
+    /// shared address: neither for one of `known` nor for one that was lent before.
+    pub fn lend(&mut self, lent: BTreeSet<IpAddr>, known: &BTreeSet<IpAddr>) {
+        self.known.extend(known);
+        self.known.extend(&lent);
+        self.lent = lent;
+    }
+
+    /// The addresses that are lent.
+    pub fn lent(&self) -> &BTreeSet<IpAddr> {
+        &self.lent
     }
 
     /// Makes the rules in the pod's namespace these, and leaves `alive` as it is.
     pub fn script(&self) -> String {
+        let table = ANNOUNCEMENTS;
         let mut script = Script::default();
-        self.0.guard_exits(&mut script);
-        script.ticket(&POD_TICKET, "type ether_type; flags timeout;");
+        script.table(table, ELEMENTS_OF_ALIVE, &SETS);
+        script.ticket(&POD_TICKET, ELEMENTS_OF_ALIVE);
+        script.exits(table, &self.links, &RULES);
+        script.addresses(table, "known", self.known.iter().copied());
+        script.elements(table, "known_targets", targets(&self.known));
+        script.addresses(table, "lent", self.lent.iter().copied());
+        script.elements(table, "lent_targets", targets(&self.lent));
         script.to_string()
     }
 }
@@ -58,17 +100,33 @@ impl PodRules {
 mod tests {
     use super::*;
 
+    fn addresses(all: &[&str]) -> BTreeSet<IpAddr> {
+        all.iter().map(|it| it.parse().unwrap()).collect()
+    }
+
     #[test]
-    fn a_pod_is_guarded_on_its_own_links_for_both_families() {
-        let addresses = ["10.9.0.100", "fd00:9::100"].map(|it| it.parse().unwrap());
+    fn a_pod_is_guarded_on_all_of_its_links_for_both_families() {
+        let mut rules = PodRules::default();
         let links = ["eth0", "net1"].map(str::to_owned);
-        let rules = PodRules::new(&BTreeSet::from(links), &BTreeSet::from(addresses)).unwrap();
+        rules.guard(links.iter()).unwrap();
+        let known = addresses(&["10.9.0.100", "10.9.0.101", "fd00:9::100"]);
+        rules.lend(addresses(&["10.9.0.100", "fd00:9::100"]), &known);
         assert_eq!(rules.script(), include_str!("golden/pod.nft"));
     }
 
     #[test]
+    fn an_address_that_was_lent_before_stays_guarded() {
+        let mut rules = PodRules::default();
+        rules.lend(addresses(&["10.9.0.100"]), &BTreeSet::new());
+        rules.lend(BTreeSet::new(), &addresses(&["10.9.0.101"]));
+        let script = rules.script();
+        assert!(script.contains("known4 { 10.9.0.100, 10.9.0.101 }"));
+        assert!(!script.contains("add element netdev floe-vip lent4"));
+    }
+
+    #[test]
     fn a_link_that_no_script_can_name_is_refused() {
-        let links = BTreeSet::from(["eth0\"".to_owned()]);
-        assert!(PodRules::new(&links, &BTreeSet::new()).is_err());
+        let link = "eth0\"".to_owned();
+        assert!(PodRules::default().guard([&link].into_iter()).is_err());
     }
 }

@@ -326,23 +326,10 @@ impl NodeRules {
         script.elements(table, "own", self.own.iter().filter(|vip| vip.is_ipv4()));
     }
 
-    pub(super) fn guard_exits(&self, script: &mut Script) {
+    fn guard_exits(&self, script: &mut Script) {
         let table = ANNOUNCEMENTS;
         script.table(table, "type ether_type; flags timeout;", &ANNOUNCED_SETS);
-        for link in &self.exits {
-            let chain = chain_of(link);
-            script.line(format_args!(
-                "add chain {table} {chain} {{ type filter hook egress device \"{link}\" priority 0; }}"
-            ));
-        }
-        // Also the rules of links that are no exits any more.
-        script.line(format_args!("flush table {table}"));
-        for link in &self.exits {
-            for rule in EXIT_RULES {
-                let chain = chain_of(link);
-                script.line(format_args!("add rule {table} {chain} {rule}"));
-            }
-        }
+        script.exits(table, &self.exits, &EXIT_RULES);
         script.addresses(table, "known", self.known.iter().copied());
         script.elements(table, "known_targets", targets(&self.known));
         let announced = self.announced.iter().filter(|vip| vip.is_ipv4());
@@ -437,12 +424,30 @@ impl Script {
     }
 
     /// A table with its sets, of which all but `alive` are empty then.
-    fn table(&mut self, table: &str, alive: &str, sets: &[(&str, &str, &str)]) {
+    pub(super) fn table(&mut self, table: &str, alive: &str, sets: &[(&str, &str, &str)]) {
         self.line(format_args!("add table {table}"));
         self.line(format_args!("add set {table} alive {{ {alive} }}"));
         for (kind, name, what) in sets {
             self.line(format_args!("add {kind} {table} {name} {{ {what} }}"));
             self.line(format_args!("flush {kind} {table} {name}"));
+        }
+    }
+
+    /// The rules for what leaves through each of these links, in place of all rules that the
+    /// table had: also those of links that are no exits any more.
+    pub(super) fn exits(&mut self, table: &str, links: &BTreeSet<String>, rules: &[&str]) {
+        for link in links {
+            let chain = chain_of(link);
+            self.line(format_args!(
+                "add chain {table} {chain} {{ type filter hook egress device \"{link}\" priority 0; }}"
+            ));
+        }
+        self.line(format_args!("flush table {table}"));
+        for link in links {
+            let chain = chain_of(link);
+            for rule in rules {
+                self.line(format_args!("add rule {table} {chain} {rule}"));
+            }
         }
     }
 
@@ -453,7 +458,12 @@ impl Script {
     }
 
     /// Adds elements to a set or map.
-    fn elements(&mut self, table: &'static str, set: &str, all: impl IntoIterator<Item: Display>) {
+    pub(super) fn elements(
+        &mut self,
+        table: &'static str,
+        set: &str,
+        all: impl IntoIterator<Item: Display>,
+    ) {
         let all: Vec<_> = all.into_iter().map(|it| it.to_string()).collect();
         if !all.is_empty() {
             let set = set.to_owned();
@@ -462,7 +472,12 @@ impl Script {
     }
 
     /// Adds to the set of each family.
-    fn addresses(&mut self, table: &'static str, set: &str, all: impl IntoIterator<Item = IpAddr>) {
+    pub(super) fn addresses(
+        &mut self,
+        table: &'static str,
+        set: &str,
+        all: impl IntoIterator<Item = IpAddr>,
+    ) {
         let (v4, v6): (Vec<_>, Vec<_>) = all.into_iter().partition(IpAddr::is_ipv4);
         self.elements(table, &format!("{set}4"), v4);
         self.elements(table, &format!("{set}6"), v6);
@@ -486,7 +501,9 @@ impl Script {
 }
 
 /// Addresses of IPv6 as plain numbers.
-fn targets<'a>(all: impl IntoIterator<Item = &'a IpAddr>) -> impl Iterator<Item = String> {
+pub(super) fn targets<'a>(
+    all: impl IntoIterator<Item = &'a IpAddr>,
+) -> impl Iterator<Item = String> {
     all.into_iter().filter_map(|ip| match ip {
         IpAddr::V4(_) => None,
         IpAddr::V6(ip) => Some(format!("{:#034x}", ip.to_bits())),

@@ -1,91 +1,118 @@
-//! The guards inside the network namespaces of pods ([`PodRules`]): what each of them guards.
+//! The guards inside the network namespaces of pods ([`PodRules`]).
+//!
+//! They stay for as long as the namespace does: a socket may go on sending from an address that
+//! the pod has given back.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use floe_core::vip::rules::{ANNOUNCEMENTS, PodRules, removal};
+use floe_core::vip::rules::PodRules;
 use floe_net::nft::Nft;
-use tracing::debug;
 
 use super::{RoomError, enter};
-use crate::vips::plan::Loan;
+use crate::vips::plan::Links;
+
+/// How long a script may take. A pod can hold up what is done in its namespace, and everything
+/// else that the node serves waits meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What was written into the namespaces of pods.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Guards {
     nft: Nft,
     written: BTreeMap<PathBuf, Guard>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 struct Guard {
-    links: BTreeSet<String>,
-    addresses: BTreeSet<IpAddr>,
+    links: Links,
+    rules: PodRules,
+    /// Whether the kernel has exactly these rules.
+    is_sure: bool,
 }
 
-impl Guard {
-    fn add(&mut self, loan: &Loan) {
-        self.links.insert(loan.room.name.clone());
-        self.addresses.insert(loan.ip);
+impl Default for Guards {
+    fn default() -> Self {
+        Self {
+            nft: Nft::default().within(PATIENCE),
+            written: BTreeMap::new(),
+        }
     }
 }
 
 impl Guards {
-    /// Guards an address besides what is guarded already. Does nothing if it is.
-    pub fn add(&mut self, loan: &Loan) -> Result<(), RoomError> {
-        let netns = &loan.room.netns;
-        let known = self.written.get(netns);
-        let mut guard = known.cloned().unwrap_or_default();
-        guard.add(loan);
-        if known == Some(&guard) {
+    /// Lets a pod speak for the addresses that are lent to it, and for no other shared one.
+    /// `known` are all shared addresses. Does nothing if that is so already.
+    pub fn put(
+        &mut self,
+        netns: &Path,
+        links: &Links,
+        lent: BTreeSet<IpAddr>,
+        known: &BTreeSet<IpAddr>,
+    ) -> Result<(), RoomError> {
+        let mut guard = self.written.get(netns).cloned().unwrap_or_default();
+        if guard.is_sure && guard.links == *links && *guard.rules.lent() == lent {
             return Ok(());
         }
+        guard.links.clone_from(links);
+        guard.rules.guard(links.keys())?;
+        guard.rules.lend(lent, known);
         self.write(netns, guard)
     }
 
-    /// Guards nothing but these.
-    pub fn keep_only<'a>(&mut self, loans: impl Iterator<Item = &'a Loan>) {
-        let mut wanted: BTreeMap<&Path, Guard> = BTreeMap::new();
-        for loan in loans {
-            wanted.entry(&loan.room.netns).or_default().add(loan);
-        }
-        for (netns, guard) in self.written.clone() {
-            let done = match wanted.remove(&*netns) {
-                Some(left) if left == guard => Ok(()),
-                Some(left) => self.write(&netns, left),
-                None => self.remove(&netns),
-            };
-            if let Err(error) = done {
-                // It guards more than it has to, until the next time.
-                debug!(%error, "cannot reduce the guard of a pod");
+    /// Lets pods no longer speak for addresses that are not `wanted`. Returns the namespaces in
+    /// which that failed.
+    pub fn narrow(
+        &mut self,
+        wanted: impl Fn(&Path, IpAddr) -> bool,
+    ) -> BTreeMap<PathBuf, RoomError> {
+        let mut failures = BTreeMap::new();
+        for (netns, mut guard) in self.written.clone() {
+            let lent = guard.rules.lent();
+            let remaining: BTreeSet<IpAddr> = lent
+                .iter()
+                .copied()
+                .filter(|ip| wanted(&netns, *ip))
+                .collect();
+            if remaining == *lent {
+                continue;
+            }
+            guard.rules.lend(remaining, &BTreeSet::new());
+            if let Err(error) = self.write(&netns, guard) {
+                failures.insert(netns, error);
             }
         }
+        failures
     }
 
     /// Writes the guard of a namespace again when it is needed the next time.
     pub fn doubt(&mut self, netns: &Path) {
-        self.written.remove(netns);
+        if let Some(guard) = self.written.get_mut(netns) {
+            guard.is_sure = false;
+        }
     }
 
+    /// Forgets namespaces that are gone.
+    pub fn tidy(&mut self) {
+        self.written.retain(|netns, _| netns.exists());
+    }
+
+    /// On a failure what was written before counts as lent still, and is tried again.
     fn write(&mut self, path: &Path, guard: Guard) -> Result<(), RoomError> {
         let Some(netns) = enter(path)? else {
             self.written.remove(path);
             return Ok(());
         };
-        let script = PodRules::new(&guard.links, &guard.addresses)?.script();
-        netns.run(|| self.nft.apply(&script))??;
-        self.written.insert(path.to_owned(), guard);
-        Ok(())
-    }
-
-    fn remove(&mut self, path: &Path) -> Result<(), RoomError> {
-        if let Some(netns) = enter(path)? {
-            netns.run(|| self.nft.apply(&removal(ANNOUNCEMENTS)))??;
-        }
-        self.written.remove(path);
+        // A program that is ended may have been done.
+        self.doubt(path);
+        netns.run(|| self.nft.apply(&guard.rules.script()))??;
+        let is_sure = true;
+        self.written
+            .insert(path.to_owned(), Guard { is_sure, ..guard });
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ fn lent(name: &str, netns: PathBuf, until: Duration) -> Lent {
     let room = Room {
         netns,
         link: 2,
-        name: "eth0".into(),
+        links: Links::new(),
         mac: Mac([2, 0, 0, 0, 0, 1]),
         lower: None,
         nets: Vec::new(),
@@ -41,12 +41,14 @@ fn what_cannot_be_taken_back_concerns_its_object_only_and_only_for_its_time() {
     let path = broken();
     let later = boottime::now() + Duration::from_mins(1);
     let gone = PathBuf::from("/proc/self/ns/gone");
-    let mut loans = Loans::default();
-    loans.lent = vec![
-        lent("stuck", path.clone(), later),
-        lent("gone", gone, later),
-        lent("over", path, boottime::now()),
-    ];
+    let mut loans = Loans {
+        lent: vec![
+            lent("stuck", path.clone(), later),
+            lent("gone", gone, later),
+            lent("over", path, boottime::now()),
+        ],
+        ..Loans::default()
+    };
     for _ in 0..2 {
         let failures = loans.end_others(&[]);
         let ids: Vec<VipId> = failures.into_keys().collect();
@@ -60,12 +62,18 @@ fn what_cannot_be_taken_back_concerns_its_object_only_and_only_for_its_time() {
 }
 
 #[test]
-fn a_pod_that_gets_nothing_is_named_and_what_failed_is_taken_back_later() {
-    let wanted = [lent("stuck", broken(), Duration::ZERO).loan];
+fn a_pod_whose_namespace_cannot_be_guarded_gets_nothing() {
+    let wanted = lent("stuck", broken(), Duration::ZERO).loan;
     let deadline = Deadline::default();
     deadline.set(boottime::now() + Duration::from_mins(1));
+    let guarded = Guarded {
+        ids: BTreeSet::from([id("stuck"), id("prepared")]),
+        ..Guarded::default()
+    };
+    let guarded = BTreeMap::from([(broken(), guarded)]);
     let mut loans = Loans::default();
-    let failures = loans.lend(&wanted, &deadline);
-    assert_eq!(failures.into_keys().collect::<Vec<_>>(), [id("stuck")]);
-    assert_eq!(loans.end_others(&[]).len(), 1);
+    let failures = loans.lend(&[&wanted], &guarded, &BTreeSet::new(), &deadline);
+    let ids: Vec<VipId> = failures.into_keys().collect();
+    assert_eq!(ids, [id("prepared"), id("stuck")]);
+    assert!(loans.end_others(&[]).is_empty());
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use floe_core::vip::rules::{
-    ANNOUNCEMENTS, ANSWERS, NodeRules, PULSES, Pair, RuleFault, TABLE, TABLES, TICKET, removal,
+    ANNOUNCEMENTS, ANSWERS, NodeRules, PULSES, Pair, RuleFault, TABLE, TABLES, removal,
 };
 use floe_net::{
     conntrack,
@@ -149,7 +149,7 @@ impl Tables {
             self.replace(&plan.rules, handed_over)?;
         }
         let pulses = plan.rules.pulses();
-        match until().map(|until| pulse::keep(&TICKET, pulses, until)) {
+        match until().map(|until| pulse::OF_NODE.keep(pulses, until)) {
             Some(Ok(())) => self.alive = true,
             // What was granted before ends by itself.
             Some(Err(error @ PulseError::TooLate)) => {
