@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use floe_api::floe::virtualip::{Holding, VirtualIP};
@@ -213,12 +213,15 @@ trait Flow {
     fn is_answered(&mut self) -> Result<bool>;
 }
 
-/// Echo requests of one identifier.
-struct Pings(Socket);
+/// Echo requests of one identifier, each with its number. The socket also gets the replies to
+/// everything else that the host asks the address.
+struct Pings {
+    socket: Socket,
+    number: u16,
+}
 
 impl Pings {
-    /// Type 8, identifier 0x4242, number 1, with the checksum of RFC 1071.
-    const REQUEST: [u8; 8] = [8, 0, 0xb5, 0xbc, 0x42, 0x42, 0, 1];
+    const IDENTIFIER: u16 = 0x4242;
 
     fn start(from: &HostRef, to: IpAddr) -> Result<Self> {
         let socket = from.network()?.run(|| {
@@ -227,20 +230,40 @@ impl Pings {
             socket.set_read_timeout(Some(PATIENCE))?;
             Ok::<_, std::io::Error>(socket)
         });
-        Ok(Self(socket?))
+        let socket = socket?;
+        Ok(Self { socket, number: 0 })
+    }
+
+    /// A message of this type, with the checksum of RFC 1071.
+    fn message(&self, kind: u8) -> [u8; 8] {
+        let sum = u32::from(kind) * 256 + u32::from(Self::IDENTIFIER) + u32::from(self.number);
+        let folded = u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap_or(u16::MAX);
+        let ([a, b], [c, d]) = ((!folded).to_be_bytes(), Self::IDENTIFIER.to_be_bytes());
+        let [e, f] = self.number.to_be_bytes();
+        [kind, 0, a, b, c, d, e, f]
     }
 }
 
 impl Flow for Pings {
     fn is_answered(&mut self) -> Result<bool> {
+        const REQUEST: u8 = 8;
+        const REPLY: u8 = 0;
+        self.number = self.number.wrapping_add(1);
         // The network may be unreachable for a moment.
-        let _ = self.0.send(&Self::REQUEST);
+        let _ = self.socket.send(&self.message(REQUEST));
+        let wanted = self.message(REPLY);
+        let deadline = Instant::now() + PATIENCE;
         let mut packet = [0; 256];
-        let length = (&self.0).read(&mut packet).unwrap_or_default();
-        let header = usize::from(packet[0] & 15) * 4;
-        // Of the address itself: the socket is connected to it. Type 0 with the identifier.
-        let reply = packet[..length].get(header..header + 6);
-        Ok(reply.is_some_and(|it| it[0] == 0 && it[4..] == Self::REQUEST[4..6]))
+        while Instant::now() < deadline {
+            let Ok(length) = (&self.socket).read(&mut packet) else {
+                return Ok(false);
+            };
+            let header = usize::from(packet[0] & 15) * 4;
+            if packet[..length].get(header..) == Some(&wanted) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -62,6 +62,9 @@ impl Job {
 /// The load of jobs that could take all processors, but leave them to others.
 const BACKGROUND: u32 = 5;
 
+/// Nodes lose shared addresses when their agents have to wait for a processor for seconds.
+const SHARED_IPS_QUIET: u32 = 12;
+
 /// All jobs.
 pub const JOBS: &[Job] = &[
     check("formatting", Check::Formatting, 10, 5),
@@ -160,10 +163,30 @@ pub const JOBS: &[Job] = &[
         "shared-ips",
         Part::Cluster,
         Needs {
-            quiet: Some(8),
-            ..beside(6, 1000)
+            quiet: Some(SHARED_IPS_QUIET),
+            ..beside(5, 500)
         },
         of_cluster(&["shared-ips"], &["vips::"]),
+    ),
+    tests(
+        "shared-ip-faults",
+        Part::Cluster,
+        Needs {
+            quiet: Some(SHARED_IPS_QUIET),
+            ..beside(5, 500)
+        },
+        of_cluster(
+            &["shared-ip-faults"],
+            &[
+                "vips::calico::",
+                "vips::cleanup::",
+                "vips::clouds::",
+                "vips::connections::",
+                "vips::fence::",
+                "vips::pools::",
+                "vips::schedules::",
+            ],
+        ),
     ),
     tests(
         "node-side",

@@ -208,7 +208,8 @@ mod tests {
             ("chart::upgrades", "chart"),
             ("cli::lists", "cli"),
             ("policies::never", "float-ips"),
-            ("vips::fence::late", "shared-ips"),
+            ("vips::fence::late", "shared-ip-faults"),
+            ("vips::reach::nodes", "shared-ips"),
         ];
         let expected = expected.map(|(name, job)| (name.to_owned(), job));
         let listed: Vec<String> = expected.iter().map(|(name, _)| name.clone()).collect();

@@ -80,6 +80,8 @@ pub struct Tables {
     /// Addresses whose rules have changed last. Their connections were forgotten, but one that
     /// was just beginning may still follow the rules before.
     late: BTreeSet<IpAddr>,
+    /// The same of addresses that were unsure.
+    late_unsure: BTreeSet<IpAddr>,
     /// Pairs whose connections the guard stops until the kernel has forgotten all of them.
     ended: BTreeSet<Pair>,
 }
@@ -99,6 +101,7 @@ impl Default for Tables {
             stale: BTreeSet::new(),
             unsure: BTreeSet::new(),
             late: BTreeSet::new(),
+            late_unsure: BTreeSet::new(),
             ended: BTreeSet::new(),
         }
     }
@@ -192,11 +195,12 @@ impl Tables {
         guarded.end(self.ended.union(&ended).copied());
         guarded.leave(leaving.iter().copied());
         self.write(&guarded)?;
-        let changed = self.stale.clone();
+        let (changed, unsure) = (self.stale.clone(), self.unsure.clone());
         // At once: until then a connection follows rules that are no more. Before the
         // time ends for which anything holds: what is on its way would be dropped.
         self.forget_late_ones();
         self.late = changed;
+        self.late_unsure = unsure;
         // Until their connections have been forgotten once more.
         self.ended.append(&mut ended);
         if !leaving.is_empty() {
@@ -232,6 +236,7 @@ impl Tables {
     /// changed last.
     pub fn forget_late_ones(&mut self) {
         self.stale.append(&mut self.late);
+        self.unsure.append(&mut self.late_unsure);
         match self.forget() {
             // Nothing is left that the guard would have to stop.
             Ok(()) => self.ended.clear(),
@@ -325,6 +330,7 @@ impl Tables {
             }
         }
         self.stale.append(&mut self.late);
+        self.unsure.append(&mut self.late_unsure);
         if self.rules.is_some() || !self.stale.is_empty() {
             self.silence()?;
         }
