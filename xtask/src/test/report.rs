@@ -265,7 +265,7 @@ impl Report {
             "cluster", "seconds", "starting", "computed", "cores"
         )?;
         for (name, it) in &self.usage.clusters {
-            let (alive, computed) = (it.alive.as_secs_f64(), it.computed.as_secs_f64());
+            let (alive, computed) = (it.alive.as_secs_f64(), it.processor.as_secs_f64());
             let cores = if alive > 0.0 { computed / alive } else { 0.0 };
             let starting = it.starting.as_secs_f64();
             writeln!(
