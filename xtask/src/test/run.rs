@@ -190,7 +190,7 @@ async fn run_one(job: &'static Job, context: &Context) -> Result<Row> {
 }
 
 async fn build(context: &Context, row: &mut Row) -> Result<()> {
-    if let Some(binaries) = build::run(&context.children).await? {
+    if let Some(binaries) = build::run(&context.children, &context.settings.scope()).await? {
         // Only this job sets them, and it runs once.
         let _ = context.binaries.set(binaries);
     } else {
