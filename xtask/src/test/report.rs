@@ -125,6 +125,13 @@ impl Row {
         self.notes.push(note.into());
     }
 
+    /// Adds the results, notes and times of a part of the same job.
+    pub fn merge(&mut self, part: Self) {
+        self.tally += part.tally;
+        self.notes.extend(part.notes);
+        self.tests.extend(part.tests);
+    }
+
     /// How long its tests have taken.
     pub fn times(&mut self, tests: Vec<Timed>) {
         self.tests.extend(tests);
