@@ -12,6 +12,7 @@ mod report;
 mod rights;
 mod run;
 mod schedule;
+mod scope;
 mod suite;
 mod timeline;
 mod unit;
@@ -32,6 +33,7 @@ use budget::{Spent, Start, since_keystroke};
 use jobs::{JOBS, Job, Work};
 use report::Report;
 use run::Context;
+use scope::Scope;
 use usage::Usage;
 
 /// Check and test everything, or a part of it
@@ -62,7 +64,7 @@ pub struct Args {
 enum Part {
     /// Formatting, clippy, dependency rules, licences
     Check,
-    /// Unit, property and doc tests: what plain `cargo test` runs
+    /// Unit, property and doc tests: what plain `cargo test` runs, without those inside `tests/`
     Unit,
     /// Tests in network namespaces of their own (needs root)
     Netns,
@@ -86,6 +88,8 @@ struct Settings {
     ci: bool,
     /// The targets of the jobs that were asked for.
     targets: Vec<&'static str>,
+    /// Whether unit tests were asked for.
+    unit: bool,
 }
 
 impl Settings {
@@ -93,6 +97,20 @@ impl Settings {
     fn names_target(&self) -> bool {
         let is_named = |word: &str| self.targets.contains(&word);
         self.filter.as_deref().is_some_and(is_named)
+    }
+
+    /// What has to be built.
+    fn scope(&self) -> Scope {
+        let filter = self.filter.as_deref().filter(|_| self.names_target());
+        let is_wanted = |it: &&str| filter.is_none_or(|word| word == *it);
+        let mut targets: Vec<_> = self.targets.iter().copied().filter(is_wanted).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        match (self.unit && filter.is_none(), targets.is_empty()) {
+            (true, false) => Scope::Everything,
+            (true, true) => Scope::Unit,
+            (false, _) => Scope::RealParts(targets),
+        }
     }
 }
 
@@ -118,6 +136,18 @@ impl Args {
             Work::Check(_) | Work::Unit | Work::Documentation | Work::Tests(_) => is_wanted(job),
         };
         JOBS.iter().filter(is_needed).collect()
+    }
+
+    fn settings(&self, ci: bool) -> Settings {
+        let jobs = self.jobs();
+        let targets = jobs.iter().filter_map(|it| Some(it.tests()?.target));
+        Settings {
+            filter: self.filter.clone(),
+            nightly: self.nightly,
+            ci,
+            targets: targets.collect(),
+            unit: self.wants(Part::Unit),
+        }
     }
 
     /// Whether everything was asked for.
@@ -181,17 +211,8 @@ fn write(report: &Report) -> Result<PathBuf> {
 }
 
 async fn run_jobs(args: &Args) -> Result<Report> {
-    let settings = Settings {
-        filter: args.filter.clone(),
-        nightly: args.nightly,
-        ci: is_ci(std::env::var("CI").ok().as_deref()),
-        targets: args
-            .jobs()
-            .iter()
-            .filter_map(|it| Some(it.tests()?.target))
-            .collect(),
-    };
-    let context = Context::new(Children::new()?, settings);
+    let ci = is_ci(std::env::var("CI").ok().as_deref());
+    let context = Context::new(Children::new()?, args.settings(ci));
     let mut usage = Usage::new();
     let (start, before, started) = (Start::look(), since_keystroke(), Instant::now());
     let done = run::run(args.jobs(), &context, &mut usage).await?;
@@ -258,6 +279,23 @@ mod tests {
         assert!(!parse("test lease").wants(Part::Check));
         assert!(parse("test lease").wants(Part::Cluster));
         assert!(parse("test --only check,unit lease").wants(Part::Check));
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_built() {
+        let scope = |line| parse(line).settings(false).scope();
+        assert_eq!(scope("test"), Scope::Everything);
+        assert_eq!(scope("test lease"), Scope::Everything);
+        assert_eq!(scope("test --only unit,check"), Scope::Unit);
+        assert_eq!(scope("test --only unit,netns"), Scope::Everything);
+        for (line, targets) in [
+            ("test lifecycle", vec!["lifecycle"]),
+            ("test --only cluster lifecycle", vec!["lifecycle"]),
+            ("test --only cluster lease", vec!["cluster", "lifecycle"]),
+            ("test --only netns", vec!["netns"]),
+        ] {
+            assert_eq!(scope(line), Scope::RealParts(targets), "{line}");
+        }
     }
 
     #[test]

@@ -209,10 +209,27 @@ pub const RULES: &[Rule] = &[
         never: &[],
         features: &[],
     },
+    Rule {
+        name: "xtask-launcher",
+        may_use: &[],
+        why: "it is compiled before xtask, on every fresh machine",
+        never: &[Ban {
+            crates: &["*"],
+            reach: Reach::AtAll,
+            what: "any other crate: it would be compiled twice, with features of its own",
+        }],
+        features: &[],
+    },
 ];
 
 /// Crates that exist for tests; nothing that is shipped may depend on them.
-pub const FOR_TESTS: &[&str] = &["floe-testbed", "floe-bench", "floe-tests", "xtask"];
+pub const FOR_TESTS: &[&str] = &[
+    "floe-testbed",
+    "floe-bench",
+    "floe-tests",
+    "xtask",
+    "xtask-launcher",
+];
 
 const PRODUCT: &[&str] = &[
     "floe-core",

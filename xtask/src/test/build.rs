@@ -10,6 +10,7 @@ use super::Settings;
 use super::libtest;
 use super::report::Tally;
 use super::run::Context;
+use super::scope::{Packages, Scope};
 use crate::child::{Children, Output};
 use crate::{tools, workspace};
 
@@ -25,16 +26,13 @@ pub struct Binary {
     pub executable: PathBuf,
 }
 
-/// Builds every test program of the workspace, and the programs and examples that the tests
-/// start; none when they do not compile, which the compiler explains on standard
-/// error.
-///
-/// Always the whole workspace: features are resolved the same way for every
-/// part, so a partial run builds nothing twice.
-pub async fn run(children: &Children) -> Result<Option<Vec<Binary>>> {
+/// Builds what a run needs and returns its test programs; none when they do not compile, which the
+/// compiler explains on standard error.
+pub async fn run(children: &Children, scope: &Scope) -> Result<Option<Vec<Binary>>> {
+    let packages = Packages::load(children).await?;
     let mut command = Command::from(tools::cargo());
     command
-        .args(["build", "--workspace", "--bins", "--tests", "--examples"])
+        .args(scope.arguments(&packages))
         .arg("--message-format=json-render-diagnostics")
         .current_dir(workspace());
     let finished = children.run(command, Output::Kept).await?;

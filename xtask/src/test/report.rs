@@ -125,6 +125,13 @@ impl Row {
         self.notes.push(note.into());
     }
 
+    /// Adds the results, notes and times of a part of the same job.
+    pub fn merge(&mut self, part: Self) {
+        self.tally += part.tally;
+        self.notes.extend(part.notes);
+        self.tests.extend(part.tests);
+    }
+
     /// How long its tests have taken.
     pub fn times(&mut self, tests: Vec<Timed>) {
         self.tests.extend(tests);
@@ -265,7 +272,7 @@ impl Report {
             "cluster", "seconds", "starting", "computed", "cores"
         )?;
         for (name, it) in &self.usage.clusters {
-            let (alive, computed) = (it.alive.as_secs_f64(), it.computed.as_secs_f64());
+            let (alive, computed) = (it.alive.as_secs_f64(), it.processor.as_secs_f64());
             let cores = if alive > 0.0 { computed / alive } else { 0.0 };
             let starting = it.starting.as_secs_f64();
             writeln!(

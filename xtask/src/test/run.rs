@@ -190,7 +190,7 @@ async fn run_one(job: &'static Job, context: &Context) -> Result<Row> {
 }
 
 async fn build(context: &Context, row: &mut Row) -> Result<()> {
-    if let Some(binaries) = build::run(&context.children).await? {
+    if let Some(binaries) = build::run(&context.children, &context.settings.scope()).await? {
         // Only this job sets them, and it runs once.
         let _ = context.binaries.set(binaries);
     } else {
@@ -261,14 +261,16 @@ async fn run_on_host(
     if let [name] = tests.clusters {
         command.env(shared::NAME, name);
     }
-    let finished = run_program(command, &names, context, row).await?;
+    let finished = run_program(command, row.name, &names, context, row).await?;
     finished.count(row, &binary.title(), names.len());
     Ok(())
 }
 
-/// Runs a test program, and notes how long each of its tests has taken.
+/// Runs a test program, whose lines begin with a label, and notes how long each of its tests has
+/// taken.
 pub async fn run_program(
     mut command: Command,
+    label: &str,
     names: &[String],
     context: &Context,
     row: &mut Row,
@@ -276,12 +278,11 @@ pub async fn run_program(
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let started = Instant::now();
     let timeline = RefCell::new(Timeline::new(names.iter().cloned(), processors));
-    let name = row.name;
     let tell = |line: &str| {
-        show(name, line);
+        show(label, line);
         timeline.borrow_mut().take_in(line, started.elapsed());
     };
-    command.env(leftovers::JOB, name);
+    command.env(leftovers::JOB, row.name);
     let finished = context.children.run(command, Output::Lines(&tell)).await;
     row.times(timeline.into_inner().finish(started.elapsed()));
     finished

@@ -1,6 +1,7 @@
 //! What runs anywhere: unit, property and doc tests.
 
 use anyhow::Result;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::process::Command;
 
 use super::build::{self, Binary};
@@ -11,34 +12,53 @@ use super::run::{Context, run_program, show};
 use crate::child::{Finished, Output, background};
 use crate::{tools, workspace};
 
+/// How many programs run at a time. Each has as many threads as there are processors, but some
+/// mostly wait while others compute.
+const AT_ONCE: usize = 2;
+
 /// Runs the ordinary tests of all programs, as plain `cargo test` would.
 pub async fn run(context: &Context, binaries: &[Binary], row: &mut Row) -> Result<()> {
     if context.settings.names_target() {
         return Ok(());
     }
-    for binary in binaries {
-        let title = binary.title();
-        if !JOBS
-            .iter()
-            .filter_map(Job::tests)
-            .any(|it| it.are_in(binary))
-        {
-            let ignored = binary.ignored(context, None).await?.len();
-            if ignored > 0 {
-                row.add(Tally::FAILED);
-                row.note(format!("{ignored} ignored tests of {title} are in no job"));
-            }
-        }
-        let names = binary.ordinary(context).await?;
-        if names.is_empty() {
-            continue;
-        }
-        show(row.name, &title);
-        let command = binary.command(&context.settings, &libtest::arguments(&names));
-        let command = background(command.as_std()).into();
-        let finished = run_program(command, &names, context, row).await?;
-        finished.count(row, &title, names.len());
+    let name = row.name;
+    let programs = binaries.iter().map(|binary| async move {
+        let mut row = Row::new(name);
+        run_one(context, binary, &mut row).await?;
+        anyhow::Ok(row)
+    });
+    let mut ended = stream::iter(programs).buffer_unordered(AT_ONCE);
+    while let Some(part) = ended.try_next().await? {
+        row.merge(part);
     }
+    Ok(())
+}
+
+async fn run_one(context: &Context, binary: &Binary, row: &mut Row) -> Result<()> {
+    let title = binary.title();
+    if !JOBS
+        .iter()
+        .filter_map(Job::tests)
+        .any(|it| it.are_in(binary))
+    {
+        let ignored = binary.ignored(context, None).await?.len();
+        if ignored > 0 {
+            row.add(Tally::FAILED);
+            row.note(format!("{ignored} ignored tests of {title} are in no job"));
+        }
+    }
+    let names = binary.ordinary(context).await?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    // Lines of two programs mix.
+    let target = binary.target.trim_start_matches("floe");
+    let label = format!("{} {}", row.name, target.trim_start_matches(['-', '_']));
+    show(&label, &title);
+    let command = binary.command(&context.settings, &libtest::arguments(&names));
+    let command = background(command.as_std()).into();
+    let finished = run_program(command, &label, &names, context, row).await?;
+    finished.count(row, &title, names.len());
     Ok(())
 }
 

@@ -35,7 +35,7 @@ pub struct Cost {
     /// How much of that it came up.
     pub starting: Duration,
     /// Time of a processor.
-    pub computed: Duration,
+    pub processor: Duration,
 }
 
 /// What the kernel has counted for all processors together.
@@ -94,7 +94,7 @@ impl Usage {
                     if !cluster::is_up(name) {
                         cluster.starting += elapsed;
                     }
-                    cluster.computed = cluster.computed.max(computed);
+                    cluster.processor = cluster.processor.max(computed);
                 }
             }
         }
