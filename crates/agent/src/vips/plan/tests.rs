@@ -273,6 +273,16 @@ fn what_was_handed_over_is_led_to_its_node_and_what_is_away_to_its_pod() {
     assert_eq!(away(Mode::Direct), None);
 }
 
+/// What is guarded in [`room`] for one object.
+fn guarded(name: &str) -> BTreeMap<PathBuf, Guarded> {
+    let room = room(None);
+    let guarded = Guarded {
+        links: room.links,
+        ids: BTreeSet::from([id(name)]),
+    };
+    BTreeMap::from([(room.netns, guarded)])
+}
+
 fn room(lower: Option<u32>) -> Room {
     Room {
         netns: "/run/netns/a".into(),
@@ -307,11 +317,13 @@ fn a_direct_pod_gets_the_address_and_its_way_out_is_guarded() {
             id: id("web"),
             room: Room {
                 nets: Vec::new(),
+                links: Links::new(),
                 ..room(lower)
             },
             ip: ip("10.5.0.100"),
         };
         assert_eq!(plan.loans, [loan]);
+        assert_eq!(plan.guarded, guarded("web"));
         assert_eq!(plan.findings[&id("web")], Finding::default());
         assert_eq!(plan.rules.target(ip("10.5.0.100")), None);
         let script = plan.rules.script();
@@ -333,6 +345,8 @@ fn no_frame_of_a_direct_pod_leaves_before_it_is_the_holder() {
     surroundings(&mut rules, &order, &survey());
     assert_eq!(plan.rules, rules);
     assert_eq!(plan.loans, []);
+    // The guard in its namespace is ready before it may speak.
+    assert_eq!(plan.guarded, guarded("web"));
 }
 
 #[test]
