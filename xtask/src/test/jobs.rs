@@ -122,7 +122,7 @@ pub const JOBS: &[Job] = &[
     tests(
         "clouds",
         Part::Clouds,
-        beside(10, 180),
+        beside(5, 140),
         on_host("clouds", Suite::Clouds),
     ),
     tests(
@@ -135,8 +135,8 @@ pub const JOBS: &[Job] = &[
     tests(
         "guest",
         Part::Guest,
-        // It emulates two processors.
-        beside(20, 310),
+        // It emulates two processors, which mostly wait for cards.
+        beside(8, 220),
         Tests {
             place: Place::Guest,
             ..on_host("guest", Suite::Guest)
@@ -152,7 +152,7 @@ pub const JOBS: &[Job] = &[
     tests(
         "float-ips",
         Part::Cluster,
-        beside(10, 600),
+        beside(8, 200),
         Tests {
             clusters: &["float-ips"],
             modules: Modules::Others,
@@ -191,7 +191,7 @@ pub const JOBS: &[Job] = &[
     tests(
         "node-side",
         Part::Cluster,
-        beside(8, 300),
+        beside(6, 270),
         of_cluster(
             &["node-side"],
             &[
@@ -211,7 +211,7 @@ pub const JOBS: &[Job] = &[
     tests(
         "kubernetes-itself",
         Part::Cluster,
-        beside(8, 200),
+        beside(8, 100),
         of_cluster(
             &["tests"],
             &[
@@ -228,31 +228,31 @@ pub const JOBS: &[Job] = &[
     tests(
         "node-pools",
         Part::Cluster,
-        beside(8, 400),
+        beside(4, 210),
         of_cluster(&["node-pools"], &["nodepools::"]),
     ),
     tests(
         "gates",
         Part::Cluster,
-        beside(8, 300),
+        beside(7, 110),
         of_cluster(&["gates"], &["gates::"]),
     ),
     tests(
         "chart",
         Part::Cluster,
-        beside(10, 400),
+        beside(7, 290),
         of_cluster(&["chart"], &["chart::", "guides::"]),
     ),
     tests(
         "cli",
         Part::Cluster,
-        beside(8, 120),
+        beside(5, 85),
         of_cluster(&["cli"], &["cli::"]),
     ),
     tests(
         "restore",
         Part::Cluster,
-        beside(8, 150),
+        beside(7, 75),
         of_cluster(&["restore"], &["restore::"]),
     ),
     tests(
