@@ -238,9 +238,11 @@ impl Pings {
     fn message(&self, kind: u8) -> [u8; 8] {
         let sum = u32::from(kind) * 256 + u32::from(Self::IDENTIFIER) + u32::from(self.number);
         let folded = u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap_or(u16::MAX);
-        let ([a, b], [c, d]) = ((!folded).to_be_bytes(), Self::IDENTIFIER.to_be_bytes());
-        let [e, f] = self.number.to_be_bytes();
-        [kind, 0, a, b, c, d, e, f]
+        let mut message = [kind, 0, 0, 0, 0, 0, 0, 0];
+        message[2..4].copy_from_slice(&(!folded).to_be_bytes());
+        message[4..6].copy_from_slice(&Self::IDENTIFIER.to_be_bytes());
+        message[6..].copy_from_slice(&self.number.to_be_bytes());
+        message
     }
 }
 
