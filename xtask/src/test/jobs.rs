@@ -108,7 +108,8 @@ pub const JOBS: &[Job] = &[
         Needs {
             // Its networks are files.
             shared: &[Resource::Mounts],
-            ..beside(10, 170)
+            // 200 s, and as long as the test of a cluster's life, which has to follow.
+            ..beside(10, 270)
         },
         on_host("netns", Suite::Netns),
     ),

@@ -224,10 +224,6 @@ async fn serve(
                 }
             }
             Err(error) => {
-                // Before the kernel counts as silent.
-                if let Some(renewal) = &renewal {
-                    renewal.end();
-                }
                 if failed.replace(error.reason) != Some(error.reason) {
                     let reason = error.reason;
                     warn!(reason, %error, "shared addresses are not as they should be");
@@ -239,10 +235,16 @@ async fn serve(
                         return;
                     }
                 }
-                // Whatever the kernel has, its time is over, and nothing is to be served.
+                if order.serving.roles.keys().any(|id| is_ours(&order, id)) {
+                    continue;
+                }
+                // Nothing is to be served. Once renewals have ended, whatever the kernel still has
+                // ends with the last deadline.
+                if let Some(renewal) = &renewal {
+                    renewal.end();
+                }
                 let renewed = renewal.as_ref().and_then(Renewal::granted).map(Moment);
-                let is_silent = granted.max(renewed).is_none_or(|it| it < clock.now());
-                if is_silent && !order.serving.roles.keys().any(|id| is_ours(&order, id)) {
+                if granted.max(renewed).is_none_or(|it| it < clock.now()) {
                     let number = order.serving.number;
                     let findings = Findings::new();
                     if news.send(News::Served { number, findings }).await.is_err() {

@@ -1,6 +1,6 @@
 //! Addresses in a pod for a time.
 
-use std::{collections::BTreeSet, io::ErrorKind, net::IpAddr, time::Duration};
+use std::{io::ErrorKind, net::IpAddr, time::Duration};
 
 use floe_core::vip::rules::{POD_PULSES, PodRules};
 use floe_net::{
@@ -107,7 +107,7 @@ impl Guarded {
 
     fn lend(&mut self, lent: &[IpAddr]) {
         let lent = lent.iter().copied().collect();
-        self.rules.lend(lent, &BTreeSet::from(vips()));
+        self.rules.lend(lent);
         let script = self.rules.script();
         let written = self.pod.netns.run(|| Nft::default().apply(&script));
         written.unwrap().unwrap();
@@ -196,8 +196,14 @@ fn connections_of_an_address_that_a_pod_has_given_back_send_nothing_beside_anoth
 fn what_an_earlier_agent_has_left_in_a_pod_is_silent_beside_what_is_lent_now() {
     let mut guarded = Guarded::new();
     let [old, lent] = vips();
-    // Sent late by an agent that was killed right after it.
+    guarded.lend(&[old]);
+    // Sent late by an agent that was killed right after it. The next one knows nothing of it.
     guarded.get(&[old]);
+    guarded.rules = PodRules::default();
+    guarded
+        .rules
+        .guard([&"eth0".to_owned()].into_iter())
+        .unwrap();
     guarded.lend(&[lent]);
     guarded.live();
     guarded.get(&[lent]);

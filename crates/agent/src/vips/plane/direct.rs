@@ -27,7 +27,7 @@ use floe_net::{
 };
 use ipnet::IpNet;
 use nix::libc;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::vips::plan::{Guarded, Links, Loan, Room};
 use guards::Guards;
@@ -133,7 +133,7 @@ impl Loans {
     pub fn end_others(&mut self, wanted: &[Loan]) -> Failures {
         let now = boottime::now();
         let mut failures = Failures::new();
-        // First, so that what the pod has got by now is not used either.
+        // Before the addresses are removed, which does not stop open sockets.
         let open = self.guards.narrow(|netns, ip| {
             let mut loans = wanted.iter();
             loans.any(|it| it.room.netns == netns && it.ip == ip)
@@ -167,14 +167,13 @@ impl Loans {
         &mut self,
         wanted: &[&Loan],
         guarded: &BTreeMap<PathBuf, Guarded>,
-        known: &BTreeSet<IpAddr>,
         deadline: &Deadline,
     ) -> Failures {
         let mut failures = Failures::new();
         for (netns, guarded) in guarded {
             let its = wanted.iter().copied().filter(|it| it.room.netns == *netns);
             let its: Vec<&Loan> = its.collect();
-            match self.open(netns, guarded, &its, known, deadline) {
+            match self.open(netns, guarded, &its, deadline) {
                 Ok(true) => {}
                 // What it has by an earlier renewal ends by itself.
                 Ok(false) => continue,
@@ -208,7 +207,6 @@ impl Loans {
         path: &Path,
         guarded: &Guarded,
         loans: &[&Loan],
-        known: &BTreeSet<IpAddr>,
         deadline: &Deadline,
     ) -> Result<bool, RoomError> {
         let lent: BTreeSet<IpAddr> = loans.iter().map(|it| it.ip).collect();
@@ -217,13 +215,17 @@ impl Loans {
             return Ok(false);
         }
         for is_last in [false, true] {
-            self.guards.put(path, &guarded.links, lent.clone(), known)?;
+            self.guards.put(path, &guarded.links, lent.clone())?;
             let Some(netns) = enter(path)?.filter(|_| !lent.is_empty()) else {
                 return Ok(false);
             };
             match netns.run(|| pulse::OF_PODS.keep(&POD_PULSES, until))? {
                 Ok(()) => return Ok(true),
-                Err(PulseError::TooLate) => return Ok(false),
+                Err(error @ PulseError::TooLate) => {
+                    let reason = error.reason();
+                    warn!(reason, %error, "a pod falls silent until the next renewal");
+                    return Ok(false);
+                }
                 // Another namespace may be in its place, or somebody has removed the rules.
                 Err(PulseError::Netlink(error))
                     if !is_last && error.errno() == Some(libc::ENOENT) =>

@@ -211,9 +211,7 @@ impl Host {
         let loans = plan.loans.iter();
         let loans = loans.filter(|it| !lingering.contains(&it.id));
         let loans: Vec<_> = loans.collect();
-        let not_lent = self
-            .loans
-            .lend(&loans, &plan.guarded, &order.known, &self.deadline);
+        let not_lent = self.loans.lend(&loans, &plan.guarded, &self.deadline);
         let had = self.own.have(&plan.own, &self.deadline);
         let deaf = self.voices.answer(&plan.answers, &self.deadline);
         let mut findings = plan.findings.clone();

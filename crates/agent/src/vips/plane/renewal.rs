@@ -77,8 +77,7 @@ impl Renewal {
         until
     }
 
-    /// Ends renewals, because an order could not be applied: the kernel may have anything now.
-    /// They begin again with the next order that is applied.
+    /// Ends renewals until an order has been applied.
     pub fn end(&self) {
         self.lock().served = None;
     }

@@ -29,10 +29,15 @@ pub const POD_PULSES: [Pulse; 1] = [PULSES[1]];
 
 const ELEMENTS_OF_ALIVE: &str = "type ether_type; flags timeout;";
 
-const SETS: [(&str, &str, &str); 6] = [
-    ("set", "known4", "type ipv4_addr;"),
-    ("set", "known6", "type ipv6_addr;"),
-    ("set", "known_targets", "typeof @th,64,128;"),
+/// All addresses that were ever lent to the pod.
+const LASTING_SETS: [(&str, &str); 3] = [
+    ("known4", "type ipv4_addr;"),
+    ("known6", "type ipv6_addr;"),
+    ("known_targets", "typeof @th,64,128;"),
+];
+
+/// Those that are lent now.
+const SETS: [(&str, &str, &str); 3] = [
     ("set", "lent4", "type ipv4_addr;"),
     ("set", "lent6", "type ipv6_addr;"),
     ("set", "lent_targets", "typeof @th,64,128;"),
@@ -68,10 +73,9 @@ impl PodRules {
         Ok(())
     }
 
-    /// Lets the pod speak for these addresses while the node may serve them, and for no other
-    /// shared address: neither for one of `known` nor for one that was lent before.
-    pub fn lend(&mut self, lent: BTreeSet<IpAddr>, known: &BTreeSet<IpAddr>) {
-        self.known.extend(known);
+    /// Lets the pod speak for these addresses while the node may serve them, and no longer for
+    /// others that were lent before.
+    pub fn lend(&mut self, lent: BTreeSet<IpAddr>) {
         self.known.extend(&lent);
         self.lent = lent;
     }
@@ -81,11 +85,15 @@ impl PodRules {
         &self.lent
     }
 
-    /// Makes the rules in the pod's namespace these, and leaves `alive` as it is.
+    /// Makes the rules in the pod's namespace these, and leaves `alive` as it is. What is known
+    /// there stays known: an earlier process may have lent it.
     pub fn script(&self) -> String {
         let table = ANNOUNCEMENTS;
         let mut script = Script::default();
         script.table(table, ELEMENTS_OF_ALIVE, &SETS);
+        for (name, what) in LASTING_SETS {
+            script.set(table, name, what);
+        }
         script.ticket(&POD_TICKET, ELEMENTS_OF_ALIVE);
         script.exits(table, &self.links, &RULES);
         script.addresses(table, "known", self.known.iter().copied());
@@ -109,19 +117,9 @@ mod tests {
         let mut rules = PodRules::default();
         let links = ["eth0", "net1"].map(str::to_owned);
         rules.guard(links.iter()).unwrap();
-        let known = addresses(&["10.9.0.100", "10.9.0.101", "fd00:9::100"]);
-        rules.lend(addresses(&["10.9.0.100", "fd00:9::100"]), &known);
+        rules.lend(addresses(&["10.9.0.101"]));
+        rules.lend(addresses(&["10.9.0.100", "fd00:9::100"]));
         assert_eq!(rules.script(), include_str!("golden/pod.nft"));
-    }
-
-    #[test]
-    fn an_address_that_was_lent_before_stays_guarded() {
-        let mut rules = PodRules::default();
-        rules.lend(addresses(&["10.9.0.100"]), &BTreeSet::new());
-        rules.lend(BTreeSet::new(), &addresses(&["10.9.0.101"]));
-        let script = rules.script();
-        assert!(script.contains("known4 { 10.9.0.100, 10.9.0.101 }"));
-        assert!(!script.contains("add element netdev floe-vip lent4"));
     }
 
     #[test]

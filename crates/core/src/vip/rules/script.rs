@@ -426,7 +426,7 @@ impl Script {
     /// A table with its sets, of which all but `alive` are empty then.
     pub(super) fn table(&mut self, table: &str, alive: &str, sets: &[(&str, &str, &str)]) {
         self.line(format_args!("add table {table}"));
-        self.line(format_args!("add set {table} alive {{ {alive} }}"));
+        self.set(table, "alive", alive);
         for (kind, name, what) in sets {
             self.line(format_args!("add {kind} {table} {name} {{ {what} }}"));
             self.line(format_args!("flush {kind} {table} {name}"));
@@ -453,7 +453,11 @@ impl Script {
 
     /// The set of a ticket. Its table must be there.
     pub(super) fn ticket(&mut self, ticket: &Pulse, what: &str) {
-        let Pulse { table, set, .. } = ticket;
+        self.set(ticket.table, ticket.set, what);
+    }
+
+    /// A set that keeps its elements.
+    pub(super) fn set(&mut self, table: &str, set: &str, what: &str) {
         self.line(format_args!("add set {table} {set} {{ {what} }}"));
     }
 

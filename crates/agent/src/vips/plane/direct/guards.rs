@@ -45,14 +45,13 @@ impl Default for Guards {
 }
 
 impl Guards {
-    /// Lets a pod speak for the addresses that are lent to it, and for no other shared one.
-    /// `known` are all shared addresses. Does nothing if that is so already.
+    /// Lets a pod speak for the addresses that are lent to it, and for none that were lent before.
+    /// Does nothing if that is so already.
     pub fn put(
         &mut self,
         netns: &Path,
         links: &Links,
         lent: BTreeSet<IpAddr>,
-        known: &BTreeSet<IpAddr>,
     ) -> Result<(), RoomError> {
         let mut guard = self.written.get(netns).cloned().unwrap_or_default();
         if guard.is_sure && guard.links == *links && *guard.rules.lent() == lent {
@@ -60,7 +59,7 @@ impl Guards {
         }
         guard.links.clone_from(links);
         guard.rules.guard(links.keys())?;
-        guard.rules.lend(lent, known);
+        guard.rules.lend(lent);
         self.write(netns, guard)
     }
 
@@ -81,7 +80,7 @@ impl Guards {
             if remaining == *lent {
                 continue;
             }
-            guard.rules.lend(remaining, &BTreeSet::new());
+            guard.rules.lend(remaining);
             if let Err(error) = self.write(&netns, guard) {
                 failures.insert(netns, error);
             }
@@ -101,13 +100,13 @@ impl Guards {
         self.written.retain(|netns, _| netns.exists());
     }
 
-    /// On a failure what was written before counts as lent still, and is tried again.
+    /// If this fails, the guard is still taken for the previous one, and the next call tries again.
     fn write(&mut self, path: &Path, guard: Guard) -> Result<(), RoomError> {
         let Some(netns) = enter(path)? else {
             self.written.remove(path);
             return Ok(());
         };
-        // A program that is ended may have been done.
+        // nft may have applied the script although it failed or was killed.
         self.doubt(path);
         netns.run(|| self.nft.apply(&guard.rules.script()))??;
         let is_sure = true;

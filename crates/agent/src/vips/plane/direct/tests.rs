@@ -72,7 +72,7 @@ fn a_pod_whose_namespace_cannot_be_guarded_gets_nothing() {
     };
     let guarded = BTreeMap::from([(broken(), guarded)]);
     let mut loans = Loans::default();
-    let failures = loans.lend(&[&wanted], &guarded, &BTreeSet::new(), &deadline);
+    let failures = loans.lend(&[&wanted], &guarded, &deadline);
     let ids: Vec<VipId> = failures.into_keys().collect();
     assert_eq!(ids, [id("prepared"), id("stuck")]);
     assert!(loans.end_others(&[]).is_empty());

@@ -80,7 +80,7 @@ pub struct Tables {
     /// Addresses whose rules have changed last. Their connections were forgotten, but one that
     /// was just beginning may still follow the rules before.
     late: BTreeSet<IpAddr>,
-    /// The same of addresses that were unsure.
+    /// Addresses whose untranslated connections have to be forgotten once more.
     late_unsure: BTreeSet<IpAddr>,
     /// Pairs whose connections the guard stops until the kernel has forgotten all of them.
     ended: BTreeSet<Pair>,
