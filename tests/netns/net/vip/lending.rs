@@ -159,7 +159,7 @@ fn a_pod_says_nothing_in_the_name_of_an_address_that_it_gets_late() {
     for vip in vips() {
         guarded.is_silent(vip);
     }
-    // Its own addresses are nobody's business.
+    // The guard does not concern the pod's own addresses.
     for own in ["10.9.0.2", "fd00:9::2"] {
         udp(&guarded.client, ip(own), SOON).unwrap();
     }

@@ -226,7 +226,7 @@ impl Loans {
                     warn!(reason, %error, "a pod falls silent until the next renewal");
                     return Ok(false);
                 }
-                // Another namespace may be in its place, or somebody has removed the rules.
+                // The namespace may have been replaced, or the rules removed by another program.
                 Err(PulseError::Netlink(error))
                     if !is_last && error.errno() == Some(libc::ENOENT) =>
                 {

@@ -53,7 +53,7 @@ impl Renewal {
     /// must not meet an address that this node no longer serves. Waits for a renewal that is
     /// under way. Must be called before anything of the order is applied.
     ///
-    /// An address that this node hands over does not end them: nobody else may serve it before
+    /// An address that this node hands over does not end them: no other node may serve it before
     /// the order is reported as applied.
     ///
     /// Returns until when the kernel has been allowed to serve all of the order already, which
