@@ -74,7 +74,7 @@ pub(super) fn tend(
         return entry.commit(agenda, |entry| entry.write(change));
     }
     // Others may serve as soon as this is written.
-    if !kernel.is_silent(&entry.view.id, agenda) {
+    if !kernel.is_silent(entry, agenda) {
         return None;
     }
     entry.commit(agenda, |entry| entry.give_up(term, change))

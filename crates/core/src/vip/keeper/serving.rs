@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     lease::Moment,
-    vip::{Timing, VipId},
+    vip::{Mode, Timing, VipId},
 };
 
 #[derive(Debug)]
@@ -53,13 +53,19 @@ impl Kernel {
     }
 
     /// Whether the kernel is known not to answer for this address.
-    pub fn is_silent(&self, id: &VipId, agenda: &mut Agenda) -> bool {
+    pub fn is_silent(&self, entry: &Entry, agenda: &mut Agenda) -> bool {
+        let id = &entry.view.id;
         if self.lingering.contains(id) {
             return false;
         }
-        let held = self.held.get(id).copied().unwrap_or_default();
-        // Nothing that was told can undo what an earlier process has left but a later one.
-        held < self.done || held == 0 && agenda.due(self.remains)
+        if let Some(held) = self.held.get(id) {
+            return *held < self.done;
+        }
+        // What was told replaces the rules that an earlier process has left on the node, but not
+        // what that process has lent to a pod: only time ends that.
+        let holder = entry.view.holder.as_ref();
+        let is_in_pod = holder.is_some_and(|it| it.candidate.mode == Mode::Direct);
+        self.done > 0 && !is_in_pod || agenda.due(self.remains)
     }
 
     /// Whether the kernel is known to be prepared for this address.

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     lease::Moment,
     vip::{
-        Candidate, VipId,
+        Candidate, Mode, VipId,
         elect::{self, MoveReason, Vacant, Verdict},
     },
 };
@@ -229,12 +229,23 @@ pub(super) fn reclaim(
         Some(holder) => reclaiming(entry, holder, scene, agenda),
         None => return taking,
     };
-    if matches!(change, Change::Hold { .. }) {
-        taking.wanted = true;
-        if scene.term.is_none() {
-            return taking;
+    // A pod that had the address itself must be silent before another one gets it.
+    let is_in_other_pod = |next: &Holding| {
+        entry.view.holder.as_ref().is_some_and(|it| {
+            it.candidate.mode == Mode::Direct && it.candidate.uid != next.candidate.uid
+        })
+    };
+    let must_be_silent = match &change {
+        Change::Hold { holder, .. } => {
+            taking.wanted = true;
+            if scene.term.is_none() {
+                return taking;
+            }
+            is_in_other_pod(holder)
         }
-    } else if !kernel.is_silent(&entry.view.id, agenda) {
+        Change::Release { .. } | Change::Nominate(_) | Change::Dismiss => true,
+    };
+    if must_be_silent && !kernel.is_silent(entry, agenda) {
         return taking;
     }
     taking.act = entry.commit(agenda, |entry| entry.write(change));

@@ -1,10 +1,10 @@
 //! Until when a node serves.
 
 use super::{
-    super::{Act, Event, LeaseAnswer},
+    super::{Act, Event, LeaseAnswer, View},
     desk::{Desk, at, lease, view},
 };
-use crate::vip::Timing;
+use crate::vip::{Mode, Timing};
 
 #[test]
 fn a_free_address_is_taken_in_a_new_term_and_served_until_the_lease_ends() {
@@ -169,4 +169,40 @@ fn a_new_process_lets_go_of_an_address_whose_pod_is_gone_when_the_kernel_is_sile
     fresh.tell(Event::Served(number.expect("it was told")));
     let free = fresh.accept_vip(&mine);
     assert_eq!((free.holder, free.moves), (None, 4));
+}
+
+/// The view of an address that a local pod had itself when an earlier process ended.
+fn left_in_pod(candidates: &[&str]) -> View {
+    let mut view = view(Some("a9"), candidates);
+    let holder = view.holder.as_mut().expect("a9 holds it");
+    holder.candidate.mode = Mode::Direct;
+    view
+}
+
+#[test]
+fn a_new_process_lets_go_of_an_address_in_a_pod_only_when_its_time_there_is_over() {
+    let mine = left_in_pod(&["b1"]);
+    let mut fresh = Desk::with_kernel(false, std::slice::from_ref(&mine), &[]);
+    let number = fresh.serving.as_ref().map(|it| it.number);
+    fresh.tell(Event::Served(number.expect("it was told")));
+    fresh.pass(2_999);
+    assert_eq!(fresh.take_write(), None, "the pod may still answer");
+    fresh.pass(1);
+    let free = fresh.accept_vip(&mine);
+    assert_eq!((free.holder, free.moves), (None, 4));
+}
+
+#[test]
+fn a_new_process_gives_an_address_to_another_pod_of_its_node_only_when_the_old_one_is_silent() {
+    let mine = left_in_pod(&["a1"]);
+    let mut fresh = Desk::with_kernel(false, std::slice::from_ref(&mine), &[]);
+    fresh.read_own(Some(lease("1", 7, &[])));
+    fresh.renew();
+    let number = fresh.serving.as_ref().map(|it| it.number);
+    fresh.tell(Event::Served(number.expect("it was told")));
+    fresh.pass_renewing(2_999);
+    assert_eq!(fresh.take_write(), None, "the pod may still answer");
+    fresh.pass_renewing(1);
+    let taken = fresh.accept_vip(&mine);
+    assert!(taken.is_held_by("a", 8));
 }
