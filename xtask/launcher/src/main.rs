@@ -33,7 +33,7 @@ fn launch() -> std::io::Result<ExitCode> {
             xtask.env_remove(&name);
         }
     }
-    // What a later build could reuse takes a seventh of the time, and CI never builds again.
+    // Incremental state makes later builds quicker and this one slower, and CI builds only once.
     if env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false") {
         for command in [&mut cargo, &mut xtask] {
             command.env("CARGO_INCREMENTAL", "0");

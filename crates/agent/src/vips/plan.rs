@@ -60,7 +60,7 @@ pub struct Room {
     pub netns: PathBuf,
     /// The index of the link there.
     pub link: u32,
-    /// All links there.
+    /// What has to be guarded: replies may leave by another link than `link`.
     pub links: Links,
     /// Its hardware address.
     pub mac: Mac,
@@ -76,7 +76,7 @@ pub type Links = BTreeMap<String, u32>;
 /// A pod's namespace in which shared addresses are guarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guarded {
-    /// The links there.
+    /// Those of [`Room::links`].
     pub links: Links,
     /// The objects whose addresses the pod has, or gets when this node is the holder.
     pub ids: BTreeSet<VipId>,

@@ -77,3 +77,13 @@ fn a_pod_whose_namespace_cannot_be_guarded_gets_nothing() {
     assert_eq!(ids, [id("prepared"), id("stuck")]);
     assert!(loans.end_others(&[]).is_empty());
 }
+
+#[test]
+fn what_a_pod_may_have_got_although_lending_failed_is_taken_back_later() {
+    let wanted = lent("stuck", broken(), Duration::ZERO).loan;
+    let mut loans = Loans::default();
+    let failed = loans.lend_one(&wanted, Duration::from_mins(1), &Deadline::default());
+    assert!(failed.is_err());
+    let ids: Vec<VipId> = loans.end_others(&[]).into_keys().collect();
+    assert_eq!(ids, [id("stuck")]);
+}
